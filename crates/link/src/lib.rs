@@ -1,1 +1,41 @@
-//! link
+//! Batches of packets over devices: UDP with segmentation offload, a loopback hub, and wrappers that disturb or record.
+//!
+//! The one room with system calls for packets. It must not know what the bytes mean: no header, no connection, no
+//! retransmission; a lost packet is lost.
+//!
+//! ```
+//! use weft_link::{Link, RecvBatch, SendBatch, Udp, wait};
+//!
+//! let (here, there) = (Udp::bind("127.0.0.1:0".parse().unwrap())?, Udp::bind("127.0.0.1:0".parse().unwrap())?);
+//! let mut out = SendBatch::new();
+//! for number in 0..3u8 {
+//!     out.push_slice(there.info().local, &[number; 100]);
+//! }
+//! here.send(&mut out)?; // one system call
+//!
+//! let (mut packets, mut seen) = (RecvBatch::new(), 0);
+//! while seen < 3 {
+//!     wait(&[there.poll_fd().unwrap()], None)?;
+//!     there.recv(&mut packets)?;
+//!     seen += packets.drain().map(|packet| assert_eq!(packet.bytes.len(), 100)).count();
+//! }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod arena;
+mod interface;
+mod link;
+pub mod loopback;
+mod recv_batch;
+mod send_batch;
+pub mod udp;
+mod wait;
+mod waker;
+
+pub use link::{Encapsulation, Link, LinkInfo, LinkStats};
+pub use loopback::{Endpoint, Hub};
+pub use recv_batch::{BUDGET_PACKETS, COPYBREAK_BYTES, REGION_BYTES, Received, RecvBatch};
+pub use send_batch::{Frame, INLINE_BYTES, SendBatch};
+pub use udp::{Udp, UdpOptions};
+pub use wait::{Interest, wait, wait_for};
+pub use waker::Waker;

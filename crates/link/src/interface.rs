@@ -1,0 +1,129 @@
+//! The network interfaces of this machine, as far as a link and the doctor need them.
+
+use std::ffi::CStr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// One address of one interface that is up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Interface {
+    pub(crate) name: String,
+    pub(crate) address: IpAddr,
+    pub(crate) mtu: u32,
+    pub(crate) is_loopback: bool,
+}
+
+/// The addresses of the interfaces that are up, in the kernel's order.
+pub(crate) fn interfaces() -> io::Result<Vec<Interface>> {
+    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: the pointer is to a pointer of ours, which the call fills.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let probe = control_socket()?;
+    let mut found = Vec::new();
+    let mut next = list;
+    // SAFETY: the list is well-formed until it is freed below, and a null pointer ends it.
+    while let Some(item) = unsafe { next.as_ref() } {
+        next = item.ifa_next;
+        found.extend(interface(item, &probe));
+    }
+    // SAFETY: `getifaddrs` made this list, and no reference into it is left.
+    unsafe { libc::freeifaddrs(list) };
+    Ok(found)
+}
+
+fn interface(item: &libc::ifaddrs, probe: &OwnedFd) -> Option<Interface> {
+    let is_up = item.ifa_flags & libc::IFF_UP.cast_unsigned() != 0;
+    if !is_up || item.ifa_addr.is_null() {
+        return None;
+    }
+    let address = ip_address(item.ifa_addr)?;
+    // SAFETY: the kernel's names end with a zero byte, and the list lives.
+    let name = unsafe { CStr::from_ptr(item.ifa_name) };
+    let mtu = mtu(name, probe)?;
+    let is_loopback = item.ifa_flags & libc::IFF_LOOPBACK.cast_unsigned() != 0;
+    Some(Interface { name: name.to_string_lossy().into_owned(), address, mtu, is_loopback })
+}
+
+fn ip_address(address: *const libc::sockaddr) -> Option<IpAddr> {
+    // SAFETY: the caller's pointer is to a live address, which begins with its family.
+    match i32::from(unsafe { (*address).sa_family }) {
+        libc::AF_INET => {
+            // SAFETY: the family says that it is this type; it may lie unaligned.
+            let v4 = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
+            Some(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let v6 = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
+            Some(Ipv6Addr::from(v6.sin6_addr.s6_addr).into())
+        }
+        _ => None,
+    }
+}
+
+/// A socket for questions about interfaces.
+pub(crate) fn control_socket() -> io::Result<OwnedFd> {
+    Ok(socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?.into())
+}
+
+/// The largest packet of the interface `name`, in bytes.
+fn mtu(name: &CStr, probe: &OwnedFd) -> Option<u32> {
+    let mut request = request(name)?;
+    // SAFETY: the request lives and is of the type that this question needs.
+    if unsafe { libc::ioctl(probe.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request) } != 0 {
+        return None;
+    }
+    // SAFETY: the kernel has just written this member.
+    u32::try_from(unsafe { request.ifr_ifru.ifru_mtu }).ok()
+}
+
+/// A request that names the interface, or `None` if the name is longer than names are.
+pub(crate) fn request(name: &CStr) -> Option<libc::ifreq> {
+    // SAFETY: all bits zero are a value of this type.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let bytes = name.to_bytes();
+    if bytes.len() >= request.ifr_name.len() {
+        return None;
+    }
+    for (slot, &byte) in request.ifr_name.iter_mut().zip(bytes) {
+        *slot = byte.cast_signed();
+    }
+    Some(request)
+}
+
+/// The MTU that a socket bound to `local` can count on: its interface's, or for a wildcard address the smallest of
+/// all interfaces that are not loopback; `None` if no interface tells.
+pub(crate) fn mtu_for(local: IpAddr) -> Option<u32> {
+    let all = interfaces().ok()?;
+    if let Some(own) = all.iter().find(|interface| interface.address == local) {
+        return Some(own.mtu);
+    }
+    if matches!(local, IpAddr::V4(v4) if v4.is_loopback()) {
+        return all.iter().find(|interface| interface.is_loopback).map(|interface| interface.mtu);
+    }
+    let outside = all.iter().filter(|interface| !interface.is_loopback).map(|interface| interface.mtu).min();
+    outside.or_else(|| all.iter().map(|interface| interface.mtu).min())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_interface_is_found_with_its_mtu() {
+        let all = interfaces().unwrap();
+        let lo = all.iter().find(|interface| interface.is_loopback && interface.address.is_ipv4()).unwrap();
+        assert!(lo.mtu >= 1500, "{lo:?}");
+        assert_eq!(mtu_for("127.0.0.1".parse().unwrap()), Some(lo.mtu));
+        assert_eq!(mtu_for("127.9.9.9".parse().unwrap()), Some(lo.mtu));
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_names_no_interface() {
+        assert!(request(c"abcdefghijklmnop").is_none());
+        assert!(request(c"lo").is_some());
+    }
+}

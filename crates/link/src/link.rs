@@ -1,0 +1,151 @@
+//! The trait every device implements, and what a device says of itself.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{RecvBatch, SendBatch};
+
+/// Bytes of a CDP header, which every data segment is sent behind (specification, section 2).
+pub(crate) const HEADER_BYTES: u32 = 28;
+
+/// A device that carries CDP packets: three methods and a description.
+///
+/// Every method takes `&self` and may be called from any thread; memory that a call needs is in the batch, so a
+/// link has no lock on its packet path.
+pub trait Link: Send + Sync {
+    /// Appends the packets that lie ready to `batch` and returns how many; 0 means that nothing was there.
+    ///
+    /// Never blocks. Takes no more than the batch's budget, save that a buffer which the kernel joined from
+    /// several packets is taken whole.
+    ///
+    /// # Errors
+    /// Only what makes the device useless; errors that concern one packet or one peer are counted in
+    /// [`Link::stats`].
+    fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize>;
+
+    /// Sends every packet of `batch`, clears it, and returns how many packets were taken from it.
+    ///
+    /// A packet that the device or the network refuses is dropped and counted, as a network would lose it.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when the device takes no more now: the packets that are still to be sent stay in
+    /// the batch. Any other error means that the device is useless; the unsent rest stays too.
+    fn send(&self, batch: &mut SendBatch) -> io::Result<usize>;
+
+    /// What the device is. May ask the kernel; not for the packet path.
+    fn info(&self) -> LinkInfo;
+
+    /// A descriptor that is readable when [`Link::recv`] would give something, for [`crate::wait`].
+    fn poll_fd(&self) -> Option<RawFd>;
+
+    /// How long until the link itself has something to do, counted from now: `None` for a plain device.
+    ///
+    /// A link that delays packets wants [`Link::recv`] called again after this time, although nothing new arrived.
+    /// Its [`Link::poll_fd`] becomes readable then as well.
+    fn next_due(&self) -> Option<Duration> {
+        None
+    }
+
+    /// What the device counted since it was made.
+    fn stats(&self) -> LinkStats {
+        LinkStats::default()
+    }
+}
+
+/// How packets are laid into what the underlay carries (specification, section 14.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Encapsulation {
+    /// One packet is the data of one UDP datagram.
+    Udp,
+    /// A packet starts at byte 14 of an Ethernet frame.
+    Ethernet,
+    /// One packet is one simulated frame.
+    Simulated,
+}
+
+/// What a device is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinkInfo {
+    /// A word for people: `udp`, `loopback`, or `fault(udp)` for a wrapped one.
+    pub name: String,
+    /// The largest data segment that fits one packet, in bytes, for the MSS option.
+    pub mss: u16,
+    /// The largest packet of the underlay with the underlay's headers, in bytes.
+    pub mtu: u32,
+    /// The address that peers send to; a wildcard address if the device was bound to one.
+    pub local: SocketAddr,
+    /// How packets are laid into the underlay's.
+    pub encapsulation: Encapsulation,
+    /// Whether many packets of one size leave with one system call.
+    pub gso: bool,
+    /// Whether many packets of one size arrive with one system call.
+    pub gro: bool,
+    /// Bytes the kernel keeps for packets to be sent, 0 if it keeps none.
+    pub send_buffer_bytes: usize,
+    /// Bytes the kernel keeps for packets that arrived, 0 if it keeps none.
+    pub receive_buffer_bytes: usize,
+}
+
+/// What a device counted since it was made. Counts wrap never: 64 bits last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LinkStats {
+    /// Packets that arrived.
+    pub received_packets: u64,
+    /// Bytes of the packets that arrived, without the underlay's headers.
+    pub received_bytes: u64,
+    /// System calls that brought at least one packet.
+    pub receive_calls: u64,
+    /// Packets that arrived cut off and were dropped.
+    pub receive_truncated: u64,
+    /// Errors that the underlay reported while receiving, such as a peer's port being closed.
+    pub receive_errors: u64,
+    /// Packets handed to the underlay.
+    pub sent_packets: u64,
+    /// Bytes of the packets handed to the underlay, without its headers.
+    pub sent_bytes: u64,
+    /// System calls that took at least one packet.
+    pub send_calls: u64,
+    /// Calls of [`Link::send`] that ended with [`io::ErrorKind::WouldBlock`].
+    pub send_would_block: u64,
+    /// Packets dropped because the underlay has no room for their size (`EMSGSIZE`).
+    pub dropped_oversize: u64,
+    /// Packets dropped because the device's queue was full (`ENOBUFS`).
+    pub dropped_no_buffers: u64,
+    /// Packets dropped because there is no way to the target, or sending to it is forbidden.
+    pub dropped_unreachable: u64,
+    /// Errors of earlier packets that surfaced while sending (`ECONNREFUSED`); nothing is lost by them.
+    pub send_refused: u64,
+    /// Groups that the kernel refused to cut into packets and that were sent one by one instead.
+    pub gso_refused: u64,
+    /// Packets sent with fragmentation allowed.
+    pub sent_fragmentable: u64,
+}
+
+impl<L: Link + ?Sized> Link for Arc<L> {
+    fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        (**self).recv(batch)
+    }
+
+    fn send(&self, batch: &mut SendBatch) -> io::Result<usize> {
+        (**self).send(batch)
+    }
+
+    fn info(&self) -> LinkInfo {
+        (**self).info()
+    }
+
+    fn poll_fd(&self) -> Option<RawFd> {
+        (**self).poll_fd()
+    }
+
+    fn next_due(&self) -> Option<Duration> {
+        (**self).next_due()
+    }
+
+    fn stats(&self) -> LinkStats {
+        (**self).stats()
+    }
+}

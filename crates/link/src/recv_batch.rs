@@ -1,0 +1,199 @@
+//! Packets that arrived, and the memory they lie in.
+
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+
+use crate::arena::Arena;
+
+/// Bytes of the largest thing one receive call can bring: a full UDP datagram, or many joined to one buffer.
+pub const REGION_BYTES: usize = 65_536;
+/// Receives up to this many bytes are copied out of their region.
+pub const COPYBREAK_BYTES: usize = 512;
+/// Packets that one [`crate::Link::recv`] takes by default.
+pub const BUDGET_PACKETS: usize = 128;
+
+/// Regions per chunk of memory.
+const REGIONS: usize = 4;
+/// Chunks of regions that are kept for use again: 4 MiB.
+const REGION_CHUNKS: usize = 16;
+/// Bytes of a chunk for copies of small packets, which is what one small packet pins at most.
+const SMALL_CHUNK_BYTES: usize = 16 << 10;
+/// Chunks of copies that are kept for use again: 1 MiB.
+const SMALL_CHUNKS: usize = 64;
+
+/// A packet that arrived: the data of exactly one UDP datagram, not yet checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Received {
+    /// The underlay address it came from.
+    pub from: SocketAddr,
+    /// Its bytes: a slice of the buffer that the kernel filled, or a copy if that brought little.
+    pub bytes: Bytes,
+}
+
+/// Packets that arrived, and the memory they lie in. One per port, used again for every turn.
+///
+/// ```
+/// use weft_link::RecvBatch;
+///
+/// let mut batch = RecvBatch::new();
+/// batch.push_copy("10.0.0.2:64064".parse().unwrap(), &[b"head", b"body"]);
+/// for packet in batch.drain() {
+///     assert_eq!(&packet.bytes[..], b"headbody");
+/// }
+/// ```
+pub struct RecvBatch {
+    packets: Vec<Received>,
+    budget: usize,
+    regions: Arena,
+    small: Arena,
+    /// Whether the packets come one at a time, each after a wait. See `udp::recv`.
+    pub(crate) is_sparse: bool,
+}
+
+impl RecvBatch {
+    /// An empty batch that takes up to [`BUDGET_PACKETS`] packets at a time.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_budget(BUDGET_PACKETS)
+    }
+
+    /// An empty batch that takes up to `budget` packets at a time, at least one.
+    #[must_use]
+    pub fn with_budget(budget: usize) -> Self {
+        Self {
+            packets: Vec::new(),
+            budget: budget.max(1),
+            regions: Arena::new(REGIONS * REGION_BYTES, REGION_CHUNKS),
+            small: Arena::new(SMALL_CHUNK_BYTES, SMALL_CHUNKS),
+            is_sparse: false,
+        }
+    }
+
+    /// How many more packets a link should put in.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.budget.saturating_sub(self.packets.len())
+    }
+
+    /// How many packets lie here.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Whether no packet lies here.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Takes the packets out, in the order of their arrival.
+    pub fn drain(&mut self) -> std::vec::Drain<'_, Received> {
+        self.packets.drain(..)
+    }
+
+    /// The packets, for a wrapper that looks at them or changes them.
+    pub fn packets_mut(&mut self) -> &mut Vec<Received> {
+        &mut self.packets
+    }
+
+    /// Puts in a packet whose bytes have an owner already.
+    pub fn push(&mut self, from: SocketAddr, bytes: Bytes) {
+        self.packets.push(Received { from, bytes });
+    }
+
+    /// Puts in a packet by copying `pieces`, laid end to end, to this batch's memory.
+    pub fn push_copy(&mut self, from: SocketAddr, pieces: &[&[u8]]) {
+        let bytes = self.small.copy(pieces);
+        self.push(from, bytes);
+    }
+
+    /// Memory for one receive call: [`REGION_BYTES`] or more.
+    pub(crate) fn region(&mut self) -> &mut [MaybeUninit<u8>] {
+        self.regions.spare(REGION_BYTES)
+    }
+
+    /// Takes `len` bytes out of the region and cuts them into packets of `segment` bytes, the last maybe shorter.
+    ///
+    /// # Safety
+    /// The first `len` bytes of the slice that the last call of [`RecvBatch::region`] returned have been written.
+    pub(crate) unsafe fn push_region(&mut self, from: SocketAddr, len: usize, segment: usize) -> usize {
+        // SAFETY: passed on to the caller.
+        let mut bytes = unsafe { self.take_region(len) };
+        let before = self.packets.len();
+        while segment > 0 && bytes.len() > segment {
+            let packet = bytes.split_to(segment);
+            self.push(from, packet);
+        }
+        self.push(from, bytes);
+        self.packets.len() - before
+    }
+
+    /// The first `len` bytes of the region, or a copy of them if they are few: a packet of 60 bytes that a slow reader
+    /// leaves lying pins a small chunk then, and the region is free for the next call.
+    ///
+    /// # Safety
+    /// As for [`RecvBatch::push_region`].
+    unsafe fn take_region(&mut self, len: usize) -> Bytes {
+        if len > COPYBREAK_BYTES {
+            // SAFETY: the caller wrote these bytes.
+            return unsafe { self.regions.take(len) };
+        }
+        let start = self.regions.spare(len).as_ptr().cast::<u8>();
+        // SAFETY: the caller wrote these bytes, and nothing touches the region until they are copied.
+        let written = unsafe { std::slice::from_raw_parts(start, len) };
+        self.small.copy(&[written])
+    }
+}
+
+impl Default for RecvBatch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(batch: &mut RecvBatch, len: usize, segment: usize) -> Vec<Received> {
+        let from = "10.0.0.1:1".parse().unwrap();
+        for (at, byte) in batch.region()[..len].iter_mut().enumerate() {
+            byte.write(u8::try_from(at % 251).unwrap());
+        }
+        // SAFETY: `len` bytes have just been written.
+        let count = unsafe { batch.push_region(from, len, segment) };
+        let packets: Vec<Received> = batch.drain().collect();
+        assert_eq!(packets.len(), count);
+        packets
+    }
+
+    #[test]
+    fn a_joined_buffer_is_cut_without_a_copy_and_the_last_packet_may_be_short() {
+        let mut batch = RecvBatch::new();
+        let packets = fill(&mut batch, 1000, 300);
+        let lens: Vec<usize> = packets.iter().map(|packet| packet.bytes.len()).collect();
+        assert_eq!(lens, [300, 300, 300, 100]);
+        for pair in packets.windows(2) {
+            assert_eq!(pair[0].bytes.as_ptr() as usize + 300, pair[1].bytes.as_ptr() as usize);
+        }
+        let whole: Vec<u8> = packets.iter().flat_map(|packet| packet.bytes.to_vec()).collect();
+        assert!(whole.iter().enumerate().all(|(at, &byte)| usize::from(byte) == at % 251));
+    }
+
+    #[test]
+    fn an_empty_datagram_is_a_packet_too() {
+        assert_eq!(fill(&mut RecvBatch::new(), 0, 0)[0].bytes.len(), 0);
+    }
+
+    #[test]
+    fn small_packets_that_are_held_do_not_pin_regions() {
+        let mut batch = RecvBatch::new();
+        let home = batch.region().as_ptr();
+        let held: Vec<Received> = (0..1000).flat_map(|_| fill(&mut batch, 60, 60)).collect();
+        assert_eq!(batch.region().as_ptr(), home);
+        assert_eq!(held.len(), 1000);
+    }
+}

@@ -1,0 +1,155 @@
+//! CDP over UDP: one socket, many packets per system call, no copies of large packets.
+//!
+//! Sending, a run of packets of one size to one peer is one `sendmsg` whose iovec list names heads and bodies where
+//! they lie; the kernel, or the network card, cuts it into datagrams ([CDP-ENC-5] each holds one packet). Receiving,
+//! the kernel joins datagrams of one size, and the buffer is cut by slicing. Figures: `docs/adr/0003-udp-link.md`.
+
+mod address;
+mod counters;
+mod options;
+mod recv;
+mod scatter;
+mod send;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use socket2::Socket;
+
+use crate::link::HEADER_BYTES;
+use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, interface};
+use counters::Counters;
+
+/// Bytes of the largest UDP datagram's data over IPv4.
+const DATAGRAM_BYTES_MAX: u32 = 65_507;
+/// The largest MTU that matters: the length fields of IP have 16 bits.
+const MTU_MAX: u32 = 65_535;
+/// The MTU that is assumed where no interface tells.
+const MTU_UNKNOWN: u32 = 1_500;
+
+/// What may be chosen when a UDP link is opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UdpOptions {
+    /// Whether to let the kernel cut runs of packets (`UDP_SEGMENT`), if it can.
+    pub gso: bool,
+    /// Whether to let the kernel join packets that arrive (`UDP_GRO`), if it can.
+    pub gro: bool,
+    /// Bytes wanted for the kernel's send buffer and for its receive buffer; the kernel may give less.
+    pub buffer_bytes: usize,
+    /// The MTU to count on, in bytes, instead of what the interfaces tell.
+    pub mtu: Option<u32>,
+}
+
+impl Default for UdpOptions {
+    fn default() -> Self {
+        Self { gso: true, gro: true, buffer_bytes: 8 << 20, mtu: None }
+    }
+}
+
+/// A UDP socket as a [`Link`].
+///
+/// ```
+/// use weft_link::{Link, RecvBatch, SendBatch, Udp, wait};
+///
+/// let (a, b) = (Udp::bind("127.0.0.1:0".parse().unwrap())?, Udp::bind("127.0.0.1:0".parse().unwrap())?);
+/// let mut out = SendBatch::new();
+/// out.push_slice(b.info().local, b"a packet");
+/// a.send(&mut out)?;
+///
+/// wait(&[b.poll_fd().unwrap()], None)?;
+/// let mut packets = RecvBatch::new();
+/// assert_eq!(b.recv(&mut packets)?, 1);
+/// assert_eq!(&packets.drain().next().unwrap().bytes[..], b"a packet");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Udp {
+    socket: Socket,
+    local: SocketAddr,
+    mtu: u32,
+    /// Cleared for good when the kernel refuses to cut packets.
+    gso: AtomicBool,
+    gro: bool,
+    /// Held while the socket allows fragmentation for one packet.
+    fragmenting: Mutex<()>,
+    counters: Counters,
+}
+
+impl Udp {
+    /// Opens a link at `local` with the default options; port 0 takes any free port.
+    ///
+    /// # Errors
+    /// What the kernel says of the address: in use, not of this machine, not permitted.
+    pub fn bind(local: SocketAddr) -> io::Result<Self> {
+        Self::bind_with(local, &UdpOptions::default())
+    }
+
+    /// Opens a link at `local`.
+    ///
+    /// # Errors
+    /// What the kernel says of the address. Offloads and buffer sizes that it does not give are no errors; ask
+    /// [`Link::info`].
+    pub fn bind_with(local: SocketAddr, wanted: &UdpOptions) -> io::Result<Self> {
+        let socket = options::open(local)?;
+        options::forbid_fragments(&socket, local.is_ipv6())?;
+        options::enlarge_buffers(&socket, wanted.buffer_bytes);
+        let gso = wanted.gso && options::has_gso(&socket);
+        let gro = wanted.gro && options::enable_gro(&socket);
+        let local = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::Unsupported)?;
+        let mtu = wanted.mtu.or_else(|| interface::mtu_for(local.ip())).unwrap_or(MTU_UNKNOWN).min(MTU_MAX);
+        let (gso, fragmenting) = (AtomicBool::new(gso), Mutex::new(()));
+        Ok(Self { socket, local, mtu, gso, gro, fragmenting, counters: Counters::default() })
+    }
+
+    /// The largest data segment of one packet: what the underlay's headers and ours leave of the MTU.
+    fn mss(&self) -> u16 {
+        let underlay = if self.local.is_ipv6() { 40 + 8 } else { 20 + 8 };
+        let datagram = self.mtu.saturating_sub(underlay).min(DATAGRAM_BYTES_MAX);
+        u16::try_from(datagram.saturating_sub(HEADER_BYTES)).unwrap_or(u16::MAX)
+    }
+
+    fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+impl Link for Udp {
+    fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        self.recv_batch(batch)
+    }
+
+    fn send(&self, batch: &mut SendBatch) -> io::Result<usize> {
+        self.send_batch(batch)
+    }
+
+    fn info(&self) -> LinkInfo {
+        LinkInfo {
+            name: "udp".to_owned(),
+            mss: self.mss(),
+            mtu: self.mtu,
+            local: self.local,
+            encapsulation: Encapsulation::Udp,
+            gso: self.gso.load(Ordering::Relaxed),
+            gro: self.gro,
+            send_buffer_bytes: self.socket.send_buffer_size().unwrap_or(0),
+            receive_buffer_bytes: self.socket.recv_buffer_size().unwrap_or(0),
+        }
+    }
+
+    fn poll_fd(&self) -> Option<RawFd> {
+        Some(self.fd())
+    }
+
+    fn stats(&self) -> LinkStats {
+        self.counters.read()
+    }
+}
+
+impl AsFd for Udp {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,66 @@
+//! What is asked of the kernel when the socket is opened.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// A bound, non-blocking socket. One that is bound to an IPv6 wildcard address serves IPv4 as well.
+pub(super) fn open(local: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_nonblocking(true)?;
+    if local.is_ipv6() {
+        socket.set_only_v6(!local.ip().is_unspecified())?;
+    }
+    socket.bind(&local.into())?;
+    Ok(socket)
+}
+
+/// [CDP-MTU-6] Sends with IP fragmentation forbidden, whatever the kernel believes of the path: a packet that is too
+/// large for the first interface is refused, and one that is too large for a later one is lost, as a probe must be.
+pub(super) fn forbid_fragments(socket: &Socket, is_v6: bool) -> io::Result<()> {
+    set_discovery(socket, is_v6, libc::IP_PMTUDISC_PROBE, libc::IPV6_PMTUDISC_PROBE)
+}
+
+/// [CDP-MTU-6] Sends with IP fragmentation allowed, until [`forbid_fragments`].
+pub(super) fn allow_fragments(socket: &Socket, is_v6: bool) -> io::Result<()> {
+    set_discovery(socket, is_v6, libc::IP_PMTUDISC_DONT, libc::IPV6_PMTUDISC_DONT)
+}
+
+fn set_discovery(socket: &Socket, is_v6: bool, v4: i32, v6: i32) -> io::Result<()> {
+    if is_v6 {
+        set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, v6)?;
+        // The same socket may send IPv4, where it is not bound to one IPv6 address.
+        set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, v4).or(Ok(()))
+    } else {
+        set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, v4)
+    }
+}
+
+/// Asks for buffers of `bytes`: past the system's limit if that is permitted, else up to it.
+pub(super) fn enlarge_buffers(socket: &Socket, bytes: usize) {
+    let wanted = i32::try_from(bytes).unwrap_or(i32::MAX);
+    for (force, plain) in [(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF), (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)] {
+        // A smaller buffer is no error: the kernel gives what its limits allow, and the doctor says which those are.
+        let _ = set(socket, libc::SOL_SOCKET, force, wanted)
+            .or_else(|_| set(socket, libc::SOL_SOCKET, plain, wanted));
+    }
+}
+
+/// Whether this kernel knows `UDP_SEGMENT`; whether the way out can do it shows when it is used.
+pub(super) fn has_gso(socket: &Socket) -> bool {
+    set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok()
+}
+
+/// Has the kernel join packets that arrive. Whether it knows how.
+pub(super) fn enable_gro(socket: &Socket) -> bool {
+    set(socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok()
+}
+
+fn set(socket: &Socket, level: i32, name: i32, value: i32) -> io::Result<()> {
+    let len = libc::socklen_t::try_from(size_of::<i32>()).map_err(io::Error::other)?;
+    // SAFETY: the pointer is to an integer that lives, and the length is its size.
+    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), len) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,218 @@
+//! Sending: a lone packet by `sendmsg`, everything else by groups that the kernel cuts.
+
+use std::io;
+use std::ptr;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use super::scatter::{self, Scatter};
+use super::{Udp, options};
+use crate::SendBatch;
+
+/// How often a packet is tried again after an error that belongs to an earlier one.
+const TRIES_MAX: usize = 4;
+
+/// What became of the first packets of a batch.
+enum Outcome {
+    /// So many were handed to the kernel.
+    Sent(usize),
+    /// The first group was not; the error says why.
+    Refused(io::Error),
+}
+
+impl Udp {
+    pub(super) fn send_batch(&self, batch: &mut SendBatch) -> io::Result<usize> {
+        let (mut done, total) = (0, batch.len());
+        while done < total {
+            match self.send_some(batch, done) {
+                Ok(count) => done += count,
+                Err(error) => {
+                    batch.consume(done);
+                    return Err(error);
+                }
+            }
+        }
+        batch.clear();
+        Ok(total)
+    }
+
+    /// Sends, or drops, some packets from `at` on, and returns how many.
+    fn send_some(&self, batch: &SendBatch, at: usize) -> io::Result<usize> {
+        if batch.entries[at].may_fragment {
+            return self.send_fragmentable(batch, at);
+        }
+        if scatter::is_lone(batch, at) {
+            return self.send_lone(batch, at);
+        }
+        let gso = self.gso.load(Ordering::Relaxed);
+        let mut scatter = Scatter::new();
+        match self.send_groups(&mut scatter, batch, at, gso) {
+            Outcome::Sent(count) => Ok(count),
+            Outcome::Refused(error) if scatter.packets(1) > 1 && is_about_gso(&error) => {
+                self.send_singly(batch, at, scatter.packets(1), &error)
+            }
+            Outcome::Refused(error) => self.handle_send_error(error, scatter.packets(1)),
+        }
+    }
+
+    fn send_groups(&self, scatter: &mut Scatter, batch: &SendBatch, at: usize, gso: bool) -> Outcome {
+        let messages = scatter.fill(batch, at, gso, self.local.is_ipv6());
+        #[allow(clippy::cast_possible_truncation)] // at most 32 groups
+        let count = messages.len() as libc::c_uint;
+        // SAFETY: the messages point to addresses, control messages and pieces within `scatter` and to bytes of
+        // `batch`, all of which live and stay where they are through the call.
+        let sent = unsafe { libc::sendmmsg(self.fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
+        let Ok(sent) = usize::try_from(sent) else { return Outcome::Refused(io::Error::last_os_error()) };
+        let bytes = messages[..sent].iter().map(|message| message.msg_len as usize).sum();
+        let packets = scatter.packets(sent);
+        self.count_sent(packets, bytes);
+        Outcome::Sent(packets)
+    }
+
+    /// One packet: no control message, no list of messages.
+    fn send_lone(&self, batch: &SendBatch, at: usize) -> io::Result<usize> {
+        let entry = &batch.entries[at];
+        let address = scatter::address(entry.to, self.local.is_ipv6());
+        let head = &batch.heads[entry.head.clone()];
+        let sent = if entry.body.is_empty() {
+            // SAFETY: the bytes and the address live through the call and have the lengths given.
+            unsafe {
+                libc::sendto(
+                    self.fd(),
+                    head.as_ptr().cast(),
+                    head.len(),
+                    libc::MSG_DONTWAIT,
+                    address.as_ptr(),
+                    address.len(),
+                )
+            }
+        } else {
+            let mut pieces = [head, &entry.body[..]].map(|piece| libc::iovec {
+                iov_base: piece.as_ptr().cast_mut().cast(),
+                iov_len: piece.len(),
+            });
+            let message = libc::msghdr {
+                msg_name: address.as_ptr().cast_mut().cast(),
+                msg_namelen: address.len(),
+                msg_iov: pieces.as_mut_ptr(),
+                msg_iovlen: pieces.len(),
+                msg_control: ptr::null_mut(),
+                msg_controllen: 0,
+                msg_flags: 0,
+            };
+            // SAFETY: pieces and address live through the call.
+            unsafe { libc::sendmsg(self.fd(), &raw const message, libc::MSG_DONTWAIT) }
+        };
+        match usize::try_from(sent) {
+            Ok(bytes) => {
+                self.count_sent(1, bytes);
+                Ok(1)
+            }
+            Err(_) => self.retry_lone(batch, at, io::Error::last_os_error()),
+        }
+    }
+
+    /// A lone packet that met an error: tried again if the error belongs to an earlier packet.
+    #[cold]
+    fn retry_lone(&self, batch: &SendBatch, at: usize, mut error: io::Error) -> io::Result<usize> {
+        let mut scatter = Scatter::new();
+        for _ in 0..TRIES_MAX {
+            if !self.belongs_to_another(&error) {
+                return self.handle_send_error(error, 1);
+            }
+            match self.send_groups(&mut scatter, batch, at, false) {
+                Outcome::Sent(count) => return Ok(count),
+                Outcome::Refused(next) => error = next,
+            }
+        }
+        self.counters.dropped_unreachable.add(1);
+        Ok(1)
+    }
+
+    /// The kernel did not cut a group of `count` packets: they leave one by one. If that works, it will not be asked
+    /// to cut again, unless it only said that the packets are too large.
+    #[cold]
+    fn send_singly(
+        &self,
+        batch: &SendBatch,
+        at: usize,
+        count: usize,
+        refusal: &io::Error,
+    ) -> io::Result<usize> {
+        self.counters.gso_refused.add(1);
+        let oversize = self.counters.dropped_oversize.get();
+        for done in 0..count {
+            match self.send_lone(batch, at + done) {
+                Ok(_) => {}
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => return Ok(done),
+            }
+        }
+        let is_too_large = refusal.raw_os_error() == Some(libc::EMSGSIZE)
+            || self.counters.dropped_oversize.get() != oversize;
+        if !is_too_large {
+            self.gso.store(false, Ordering::Relaxed);
+        }
+        Ok(count)
+    }
+
+    /// [CDP-MTU-6] A packet that was numbered when the limit was larger goes out in fragments. The socket allows them
+    /// for the time of this call; a packet that another thread sends meanwhile may be cut as well, which harms nobody.
+    #[cold]
+    fn send_fragmentable(&self, batch: &SendBatch, at: usize) -> io::Result<usize> {
+        let one_at_a_time = self.fragmenting.lock().unwrap_or_else(PoisonError::into_inner);
+        options::allow_fragments(&self.socket, self.local.is_ipv6())?;
+        let sent = self.send_lone(batch, at);
+        options::forbid_fragments(&self.socket, self.local.is_ipv6())?;
+        drop(one_at_a_time);
+        if sent.is_ok() {
+            self.counters.sent_fragmentable.add(1);
+        }
+        sent
+    }
+
+    fn count_sent(&self, packets: usize, bytes: usize) {
+        self.counters.sent_packets.add(packets);
+        self.counters.sent_bytes.add(bytes);
+        self.counters.send_calls.add(1);
+    }
+
+    /// Whether the error tells of a packet sent earlier, so that the present one was not tried.
+    fn belongs_to_another(&self, error: &io::Error) -> bool {
+        match error.raw_os_error() {
+            Some(libc::ECONNREFUSED) => {
+                self.counters.send_refused.add(1);
+                true
+            }
+            Some(libc::EINTR) => true,
+            _ => false,
+        }
+    }
+
+    /// Decides what an error means for the `count` packets it is about: 0 to try them again, `count` to drop them, or
+    /// an error to keep them.
+    #[cold]
+    fn handle_send_error(&self, error: io::Error, count: usize) -> io::Result<usize> {
+        if self.belongs_to_another(&error) {
+            return Ok(0);
+        }
+        let dropped = match error.raw_os_error() {
+            Some(libc::EAGAIN) => {
+                self.counters.send_would_block.add(1);
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Some(libc::EMSGSIZE) => &self.counters.dropped_oversize,
+            Some(libc::ENOBUFS | libc::ENOMEM) => &self.counters.dropped_no_buffers,
+            Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT) => return Err(error),
+            _ => &self.counters.dropped_unreachable,
+        };
+        dropped.add(count);
+        Ok(count)
+    }
+}
+
+/// Whether a group may have been refused because it was to be cut: no checksum offload on the way out (`EIO`), cutting
+/// not possible (`EINVAL`), or, on some kernels for the same reason as `EINVAL` on others, too large (`EMSGSIZE`).
+fn is_about_gso(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE | libc::EOPNOTSUPP))
+}

@@ -1,0 +1,141 @@
+//! Sleeping until a descriptor is ready.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+/// A descriptor to wait for, and what it is waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interest {
+    /// The descriptor.
+    pub fd: RawFd,
+    /// Whether to wake when it is readable.
+    pub readable: bool,
+    /// Whether to wake when it takes more to send.
+    pub writable: bool,
+    /// Set by [`wait_for`]: whether it is ready for one of the two, or broken.
+    pub is_ready: bool,
+}
+
+impl Interest {
+    /// Waits until `fd` is readable.
+    #[must_use]
+    pub const fn readable(fd: RawFd) -> Self {
+        Self { fd, readable: true, writable: false, is_ready: false }
+    }
+
+    /// Waits until `fd` takes more to send.
+    #[must_use]
+    pub const fn writable(fd: RawFd) -> Self {
+        Self { fd, readable: false, writable: true, is_ready: false }
+    }
+
+    const fn poll_fd(&self) -> libc::pollfd {
+        let read = if self.readable { libc::POLLIN } else { 0 };
+        let write = if self.writable { libc::POLLOUT } else { 0 };
+        libc::pollfd { fd: self.fd, events: read | write, revents: 0 }
+    }
+}
+
+/// Descriptors that one call can wait for without memory from the heap.
+const FEW: usize = 8;
+
+/// Sleeps until one of `fds` is readable or `timeout` has passed (`None`: for ever), and returns how many are.
+///
+/// 0 also when a signal arrived. The time-out counts in nanoseconds, so a timer may be as fine as the kernel's.
+///
+/// # Errors
+/// What `ppoll` says of the arguments.
+pub fn wait(fds: &[RawFd], timeout: Option<Duration>) -> io::Result<usize> {
+    let none = libc::pollfd { fd: -1, events: 0, revents: 0 };
+    if fds.len() <= FEW {
+        let mut few = [none; FEW];
+        for (slot, &fd) in few.iter_mut().zip(fds) {
+            *slot = Interest::readable(fd).poll_fd();
+        }
+        poll(&mut few[..fds.len()], timeout)
+    } else {
+        let mut many: Vec<_> = fds.iter().map(|&fd| Interest::readable(fd).poll_fd()).collect();
+        poll(&mut many, timeout)
+    }
+}
+
+/// As [`wait`], for reading or writing, and tells which descriptors are ready.
+///
+/// # Errors
+/// What `ppoll` says of the arguments.
+pub fn wait_for(interests: &mut [Interest], timeout: Option<Duration>) -> io::Result<usize> {
+    let mut fds: Vec<_> = interests.iter().map(Interest::poll_fd).collect();
+    let count = poll(&mut fds, timeout)?;
+    for (interest, fd) in interests.iter_mut().zip(&fds) {
+        interest.is_ready = fd.revents != 0;
+    }
+    Ok(count)
+}
+
+fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<usize> {
+    let timeout = timeout.map(timespec);
+    let limit = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let count = libc::nfds_t::try_from(fds.len()).map_err(io::Error::other)?;
+    // SAFETY: the descriptors and the limit live through the call; a null mask changes no signals.
+    let ready = unsafe { libc::ppoll(fds.as_mut_ptr(), count, limit, std::ptr::null()) };
+    match usize::try_from(ready) {
+        Ok(ready) => Ok(ready),
+        Err(_) => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => {
+                fds.iter_mut().for_each(|fd| fd.revents = 0);
+                Ok(0)
+            }
+            error => Err(error),
+        },
+    }
+}
+
+fn timespec(duration: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: duration.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Waker;
+
+    #[test]
+    fn waiting_for_nothing_takes_the_time_that_was_asked_for() {
+        let started = std::time::Instant::now();
+        assert_eq!(wait(&[], Some(Duration::from_millis(5))).unwrap(), 0);
+        assert!(started.elapsed() >= Duration::from_millis(5));
+    }
+
+    #[test]
+    fn another_thread_ends_a_wait() {
+        let waker = Waker::new().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| waker.wake());
+            assert_eq!(wait(&[waker.fd()], Some(Duration::from_secs(20))).unwrap(), 1);
+        });
+    }
+
+    #[test]
+    fn the_ready_one_of_many_is_told() {
+        let wakers: Vec<Waker> = (0..12).map(|_| Waker::new().unwrap()).collect();
+        wakers[7].wake();
+        let mut interests: Vec<_> = wakers.iter().map(|waker| Interest::readable(waker.fd())).collect();
+        assert_eq!(wait_for(&mut interests, Some(Duration::from_secs(20))).unwrap(), 1);
+        let ready: Vec<usize> = (0..12).filter(|&at| interests[at].is_ready).collect();
+        assert_eq!(ready, [7]);
+        let fds: Vec<RawFd> = wakers.iter().map(Waker::fd).collect();
+        assert_eq!(wait(&fds, Some(Duration::from_secs(20))).unwrap(), 1);
+    }
+
+    #[test]
+    fn an_eventfd_always_takes_more() {
+        let waker = Waker::new().unwrap();
+        let mut interests = [Interest::writable(waker.fd())];
+        assert_eq!(wait_for(&mut interests, Some(Duration::ZERO)).unwrap(), 1);
+        assert!(interests[0].is_ready);
+    }
+}
