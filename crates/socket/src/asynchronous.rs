@@ -1,0 +1,174 @@
+//! Sockets for `async` code, with any executor.
+//!
+//! The futures here need no reactor: a task that cannot go on leaves its waker with the connection, and the thread
+//! whose turn brings what it waits for wakes it. [`Readiness`](crate::Readiness) serves runtimes that would rather
+//! watch a descriptor.
+//!
+//! ```
+//! use weft_socket::asynchronous::{AsyncListener, AsyncSocket, connect};
+//! use weft_socket::{Node, Options};
+//!
+//! let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+//! runtime.block_on(async {
+//!     let server = Node::builder().bind("127.0.0.1:0".parse()?).open()?;
+//!     let client = Node::builder().bind("127.0.0.1:0".parse()?).open()?;
+//!     let listener = AsyncListener::from(server.listen(0, &Options::stream())?);
+//!     let target = (server.underlay(), listener.get_ref().local_address().port);
+//!     let socket = connect(&client, target, &Options::stream()).await?;
+//!     socket.send(b"hello").await?;
+//!     let accepted: AsyncSocket = listener.accept().await?;
+//!     let mut buffer = [0; 16];
+//!     assert_eq!(accepted.recv(&mut buffer).await?, 5);
+//!     Ok::<(), Box<dyn std::error::Error>>(())
+//! })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::future::poll_fn;
+
+use crate::{
+    AcceptError, CloseError, CloseResult, ConnectError, Listener, Message, Node, Options, RecvError,
+    SendError, Socket, Target,
+};
+
+/// A [`Socket`] whose operations are futures.
+#[derive(Clone, Debug)]
+pub struct AsyncSocket {
+    socket: Socket,
+}
+
+/// A [`Listener`] whose accept is a future.
+#[derive(Debug)]
+pub struct AsyncListener {
+    listener: Listener,
+}
+
+/// Connects without blocking the thread.
+///
+/// # Errors
+/// As [`Node::connect`].
+pub async fn connect(
+    node: &Node,
+    target: impl Into<Target>,
+    options: &Options,
+) -> Result<AsyncSocket, ConnectError> {
+    let socket = node.connect_start(target, options)?;
+    socket.set_nonblocking(true);
+    loop {
+        match socket.connect_finish() {
+            Err(ConnectError::InProgress) => poll_fn(|context| socket.poll_connected(context)).await,
+            Err(error) => return Err(error),
+            Ok(()) => return Ok(AsyncSocket { socket }),
+        }
+    }
+}
+
+impl From<Socket> for AsyncSocket {
+    /// The socket becomes non-blocking.
+    fn from(socket: Socket) -> Self {
+        socket.set_nonblocking(true);
+        Self { socket }
+    }
+}
+
+impl From<Listener> for AsyncListener {
+    /// The listener becomes non-blocking.
+    fn from(listener: Listener) -> Self {
+        listener.set_nonblocking(true);
+        Self { listener }
+    }
+}
+
+impl AsyncListener {
+    /// Takes the next connection.
+    ///
+    /// # Errors
+    /// [`AcceptError::Closed`].
+    pub async fn accept(&self) -> Result<AsyncSocket, AcceptError> {
+        loop {
+            match self.listener.try_accept() {
+                Err(AcceptError::WouldBlock) => {
+                    poll_fn(|context| self.listener.poll_acceptable(context)).await
+                }
+                Err(error) => return Err(error),
+                Ok(socket) => return Ok(socket.into()),
+            }
+        }
+    }
+
+    /// The listener.
+    #[must_use]
+    pub fn get_ref(&self) -> &Listener {
+        &self.listener
+    }
+}
+
+impl AsyncSocket {
+    /// Sends one message, or all the bytes for a stream. A stream send that is dropped half-way has sent a part.
+    ///
+    /// # Errors
+    /// As [`Socket::send`].
+    pub async fn send(&self, data: &[u8]) -> Result<usize, SendError> {
+        let mut sent = 0;
+        loop {
+            match self.socket.try_send(&data[sent..]) {
+                Ok(len) => sent += len,
+                Err(SendError::WouldBlock | SendError::NotConnected) => {
+                    poll_fn(|context| self.socket.poll_writable(context)).await;
+                    continue;
+                }
+                Err(_) if sent > 0 => return Ok(sent),
+                Err(error) => return Err(error),
+            }
+            if sent == data.len() {
+                return Ok(sent);
+            }
+        }
+    }
+
+    /// Receives one message, or bytes for a stream.
+    ///
+    /// # Errors
+    /// As [`Socket::recv`].
+    pub async fn recv(&self, buffer: &mut [u8]) -> Result<usize, RecvError> {
+        loop {
+            match self.socket.try_recv(buffer) {
+                Err(RecvError::WouldBlock) => poll_fn(|context| self.socket.poll_readable(context)).await,
+                result => return result,
+            }
+        }
+    }
+
+    /// Takes the next message where it lies.
+    ///
+    /// # Errors
+    /// As [`Socket::recv_message`].
+    pub async fn recv_message(&self) -> Result<Message, RecvError> {
+        loop {
+            match self.socket.try_recv_message() {
+                Err(RecvError::WouldBlock) => poll_fn(|context| self.socket.poll_readable(context)).await,
+                result => return result,
+            }
+        }
+    }
+
+    /// Closes and gives the result.
+    ///
+    /// # Errors
+    /// As [`Socket::close`].
+    pub async fn close(&self) -> Result<CloseResult, CloseError> {
+        self.socket.close_start();
+        loop {
+            match self.socket.close_result() {
+                Some(result) => return result,
+                None => poll_fn(|context| self.socket.poll_closed(context)).await,
+            }
+        }
+    }
+
+    /// The socket.
+    #[must_use]
+    pub fn get_ref(&self) -> &Socket {
+        &self.socket
+    }
+}

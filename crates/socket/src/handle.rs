@@ -1,0 +1,186 @@
+//! What the clones of a socket share, and the loops that wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use weft_engine::{Engine, Interest, Slot};
+
+use crate::convert::{self, nanos, nanos_opt};
+use crate::{
+    CloseError, CloseResult, ConnectError, Message, Options, Received, RecvError, SendError, Target,
+};
+
+/// A socket without its face: the slot, and how its user wants to wait.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) slot: Arc<Slot>,
+    target: Option<Target>,
+    connect_timeout: Duration,
+    is_nonblocking: AtomicBool,
+    send_timeout_ns: AtomicU64,
+    recv_timeout_ns: AtomicU64,
+}
+
+impl Handle {
+    pub(crate) fn connecting(
+        engine: Arc<Engine>,
+        slot: Arc<Slot>,
+        options: &Options,
+        target: Target,
+    ) -> Self {
+        Self::new(engine, slot, options, Some(target))
+    }
+
+    pub(crate) fn accepted(engine: Arc<Engine>, slot: Arc<Slot>, options: &Options) -> Self {
+        Self::new(engine, slot, options, None)
+    }
+
+    fn new(engine: Arc<Engine>, slot: Arc<Slot>, options: &Options, target: Option<Target>) -> Self {
+        Self {
+            engine,
+            slot,
+            target,
+            connect_timeout: options.connect_timeout.unwrap_or(convert::SYN_TIME),
+            is_nonblocking: AtomicBool::new(false),
+            send_timeout_ns: AtomicU64::new(nanos(options.send_timeout)),
+            recv_timeout_ns: AtomicU64::new(nanos(options.recv_timeout)),
+        }
+    }
+
+    pub(crate) fn is_nonblocking(&self) -> bool {
+        self.is_nonblocking.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_nonblocking(&self, nonblocking: bool) {
+        self.is_nonblocking.store(nonblocking, Ordering::Relaxed);
+    }
+
+    pub(crate) fn send_timeout(&self) -> Option<Duration> {
+        nanos_opt(self.send_timeout_ns.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_send_timeout(&self, timeout: Option<Duration>) {
+        self.send_timeout_ns.store(nanos(timeout), Ordering::Relaxed);
+    }
+
+    pub(crate) fn recv_timeout(&self) -> Option<Duration> {
+        nanos_opt(self.recv_timeout_ns.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_recv_timeout(&self, timeout: Option<Duration>) {
+        self.recv_timeout_ns.store(nanos(timeout), Ordering::Relaxed);
+    }
+
+    /// Waits until the open is decided, and takes up its result.
+    pub(crate) fn connect_finish(&self) -> Result<(), ConnectError> {
+        let target = self.target.unwrap_or_else(|| Target::from(self.slot.key().remote));
+        let deadline = self.engine.now() + self.connect_timeout;
+        loop {
+            match convert::connect_result(&self.engine, &self.slot, target, self.connect_timeout) {
+                Some(result) => return result,
+                None if self.is_nonblocking() => return Err(ConnectError::InProgress),
+                None => {}
+            }
+            if !self.engine.wait(&self.slot, Interest::Connected, Some(deadline)) {
+                self.engine.abort(&self.slot);
+                return Err(ConnectError::TimedOut { target, after: self.connect_timeout });
+            }
+        }
+    }
+
+    pub(crate) fn try_send(&self, data: &[u8]) -> Result<usize, SendError> {
+        convert::send(&self.engine, &self.slot, data)
+    }
+
+    /// Sends all of a message, or all the bytes for a stream; a stream that times out tells what it took.
+    pub(crate) fn send(&self, data: &[u8]) -> Result<usize, SendError> {
+        let mut sent = 0;
+        let mut deadline = None;
+        loop {
+            match self.try_send(&data[sent..]) {
+                Ok(len) => sent += len,
+                Err(SendError::WouldBlock | SendError::NotConnected) if !self.is_nonblocking() => {
+                    let timeout = self.send_timeout();
+                    if deadline.is_none() {
+                        deadline = timeout.map(|timeout| self.engine.now() + timeout);
+                    }
+                    if !self.engine.wait(&self.slot, Interest::Writable, deadline) && sent == 0 {
+                        return Err(SendError::TimedOut(timeout.unwrap_or_default()));
+                    }
+                    if deadline.is_some_and(|deadline| self.engine.now() >= deadline) && sent > 0 {
+                        return Ok(sent);
+                    }
+                    continue;
+                }
+                Err(_) if sent > 0 => return Ok(sent),
+                Err(error) => return Err(error),
+            }
+            if sent == data.len() || self.is_nonblocking() {
+                return Ok(sent);
+            }
+        }
+    }
+
+    pub(crate) fn try_recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError> {
+        convert::recv(&self.engine, &self.slot, buffer)
+    }
+
+    pub(crate) fn recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError> {
+        self.wait_recv(|| self.try_recv(buffer))
+    }
+
+    pub(crate) fn try_recv_message(&self) -> Result<Message, RecvError> {
+        convert::recv_message(&self.engine, &self.slot)
+    }
+
+    pub(crate) fn recv_message(&self) -> Result<Message, RecvError> {
+        self.wait_recv(|| self.try_recv_message())
+    }
+
+    fn wait_recv<T>(&self, mut once: impl FnMut() -> Result<T, RecvError>) -> Result<T, RecvError> {
+        let mut deadline = None;
+        loop {
+            match once() {
+                Err(RecvError::WouldBlock) if !self.is_nonblocking() => {}
+                result => return result,
+            }
+            let timeout = self.recv_timeout();
+            if deadline.is_none() {
+                deadline = timeout.map(|timeout| self.engine.now() + timeout);
+            }
+            if !self.engine.wait(&self.slot, Interest::Readable, deadline) {
+                return Err(RecvError::TimedOut(timeout.unwrap_or_default()));
+            }
+        }
+    }
+
+    /// Closes and waits for the result, at most `limit`.
+    pub(crate) fn close(&self, limit: Option<Duration>) -> Result<CloseResult, CloseError> {
+        self.engine.close(&self.slot);
+        let deadline = limit.map(|limit| self.engine.now() + limit);
+        loop {
+            if let Some(result) = self.close_result() {
+                return result;
+            }
+            if self.is_nonblocking() {
+                return Err(CloseError::WouldBlock);
+            }
+            if !self.engine.wait(&self.slot, Interest::Closed, deadline) {
+                return Err(CloseError::TimedOut(limit.unwrap_or_default()));
+            }
+        }
+    }
+
+    pub(crate) fn close_result(&self) -> Option<Result<CloseResult, CloseError>> {
+        convert::close_result(&self.engine, &self.slot)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // The last handle is gone: an orderly close goes on in the background.
+        self.engine.release(&self.slot);
+    }
+}

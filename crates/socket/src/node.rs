@@ -1,0 +1,262 @@
+//! A node: one place in the name space, with its links, its ports and its connections.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_base::{Address, NodeId, Port};
+use weft_engine::link::Link;
+use weft_engine::{Engine, Scheme, Settings, Workers};
+
+use crate::convert;
+use crate::handle::Handle;
+use crate::{ConnectError, ListenError, Listener, NodeStats, OpenError, Options, Socket, Target};
+
+/// A node of the CDP name space in this process.
+///
+/// A node owns one or more links and everything that runs over them. Clones are the same node. The node ends when
+/// the last clone and the last of its sockets and listeners are gone: connections that are still open are then
+/// closed by FIN within a bounded time (see [`Node::shutdown`]).
+///
+/// ```
+/// use weft_socket::{Node, Options, Target};
+///
+/// // Two nodes in one process, over UDP on the loopback interface.
+/// let server = Node::builder().bind("127.0.0.1:0".parse()?).open()?;
+/// let client = Node::builder().bind("127.0.0.1:0".parse()?).open()?;
+///
+/// let listener = server.listen(7, &Options::stream())?;
+/// let target = Target::from((server.underlay(), listener.local_address().port));
+/// let socket = client.connect(target, &Options::stream())?;
+/// let accepted = listener.accept()?;
+///
+/// socket.send(b"good morning")?;
+/// let mut buffer = [0; 64];
+/// let len = accepted.recv(&mut buffer)?;
+/// assert_eq!(&buffer[..len], b"good morning");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Node {
+    engine: Arc<Engine>,
+}
+
+impl Node {
+    /// Where a node is described before it is opened.
+    #[must_use]
+    pub fn builder() -> NodeBuilder {
+        NodeBuilder::default()
+    }
+
+    /// A node with a random unregistered number on any UDP port of all interfaces (open mode, CDP-ADR-8).
+    ///
+    /// # Errors
+    /// When the operating system gives no socket, thread or descriptor.
+    pub fn open() -> Result<Self, OpenError> {
+        Self::builder().open()
+    }
+
+    /// The number of this node (CDP-ADR-1).
+    #[must_use]
+    pub fn id(&self) -> NodeId {
+        self.engine.node()
+    }
+
+    /// The underlay address of the first link; what others connect to. A wildcard address if it was bound to one.
+    #[must_use]
+    pub fn underlay(&self) -> SocketAddr {
+        self.engine.underlay()
+    }
+
+    /// Listens on `port`, or on a random free one if `port` is 0 (CDP-ST-2).
+    ///
+    /// # Errors
+    /// When the port is taken, or the memory budget is spent.
+    pub fn listen(&self, port: u16, options: &Options) -> Result<Listener, ListenError> {
+        let listening = convert::listen(&self.engine, Port::new(port), options)?;
+        Ok(Listener::new(self.engine.clone(), listening, options))
+    }
+
+    /// Connects and waits until the connection is open (CDP-ST-1).
+    ///
+    /// # Errors
+    /// When the target refuses, does not answer in time, or cannot be named; see [`ConnectError`].
+    pub fn connect(&self, target: impl Into<Target>, options: &Options) -> Result<Socket, ConnectError> {
+        let socket = self.connect_start(target, options)?;
+        socket.connect_finish()?;
+        Ok(socket)
+    }
+
+    /// Begins to connect and returns at once: the socket becomes writable when the connection is open or has failed.
+    /// Ask [`Socket::connect_finish`] then.
+    ///
+    /// # Errors
+    /// When the target cannot be named or no local port is free.
+    pub fn connect_start(
+        &self,
+        target: impl Into<Target>,
+        options: &Options,
+    ) -> Result<Socket, ConnectError> {
+        let target = target.into();
+        let slot = convert::connect(&self.engine, target, options)?;
+        Ok(Socket::new(Handle::connecting(self.engine.clone(), slot, options, target)))
+    }
+
+    /// Says where `node` is reached, for connects by node number and for checking its packets (CDP-ADR-6).
+    pub fn add_peer(&self, node: NodeId, at: SocketAddr) {
+        self.engine.add_peer(node, at);
+    }
+
+    /// A snapshot of all counters: the node, its links, its connections.
+    #[must_use]
+    pub fn stats(&self) -> NodeStats {
+        convert::node_stats(&self.engine)
+    }
+
+    /// Closes every connection by FIN, waits at most `limit` until they are closed, and resets what is left
+    /// (CDP-ST-H). Later operations say that the node is down. Returns how many connections had to be reset.
+    pub fn shutdown(&self, limit: Duration) -> usize {
+        self.engine.shutdown(limit)
+    }
+
+    /// The address of `port` on this node.
+    #[must_use]
+    pub fn address(&self, port: Port) -> Address {
+        Address { node: self.id(), port }
+    }
+}
+
+/// What a node is to be.
+///
+/// ```
+/// use weft_socket::{Node, NodeId};
+///
+/// let node = Node::builder()
+///     .node(NodeId::new(17).unwrap())
+///     .bind("127.0.0.1:0".parse()?)
+///     .peer(NodeId::new(18).unwrap(), "127.0.0.1:64064".parse()?)
+///     .open()?;
+/// assert_eq!(node.id().get(), 17);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default)]
+#[must_use = "a builder does nothing until it is opened"]
+pub struct NodeBuilder {
+    node: Option<NodeId>,
+    bind: Option<SocketAddr>,
+    links: Vec<Arc<dyn Link>>,
+    peers: Vec<(NodeId, SocketAddr)>,
+    ports: usize,
+    scheme: Scheme,
+    workers: Workers,
+    spin: Option<Duration>,
+    memory_bytes: Option<usize>,
+    strict: bool,
+    linger: Option<Duration>,
+    stat_name: Option<String>,
+}
+
+impl NodeBuilder {
+    /// The number of the node. Default: a random unregistered one (CDP-ADR-8). A node with a number of its own drops
+    /// packets for any other number; one without answers under each unregistered number it is called by.
+    pub fn node(mut self, node: NodeId) -> Self {
+        self.node = Some(node);
+        self
+    }
+
+    /// The UDP address to bind. Default: any port on all IPv4 interfaces.
+    pub fn bind(mut self, at: SocketAddr) -> Self {
+        self.bind = Some(at);
+        self
+    }
+
+    /// A link to use instead of UDP sockets of the node's own; may be given several times, a port each.
+    pub fn link(mut self, link: Arc<dyn Link>) -> Self {
+        self.links.push(link);
+        self
+    }
+
+    /// How many UDP sockets share the bound address (SO_REUSEPORT), each with turns of its own. Default 1.
+    pub fn ports(mut self, ports: usize) -> Self {
+        self.ports = ports;
+        self
+    }
+
+    /// Where another node is reached; packets of that node from elsewhere are dropped (CDP-ADR-6).
+    pub fn peer(mut self, node: NodeId, at: SocketAddr) -> Self {
+        self.peers.push((node, at));
+        self
+    }
+
+    /// Drops packets from nodes that were not named as peers. Default false: open mode (CDP-ADR-7).
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.strict = strict;
+        self
+    }
+
+    /// How the socket table is locked. Default: the scheme that measured best.
+    pub fn scheme(mut self, scheme: Scheme) -> Self {
+        self.scheme = scheme;
+        self
+    }
+
+    /// Threads that do nothing but run turns. Default 0: threads that wait do it, and one service thread per port
+    /// that sleeps otherwise.
+    pub fn workers(mut self, threads: usize) -> Self {
+        self.workers.threads = threads;
+        self
+    }
+
+    /// Lets dedicated workers poll without ever sleeping. Default false.
+    pub fn spinning_workers(mut self, spin: bool) -> Self {
+        self.workers.spin = spin;
+        self
+    }
+
+    /// Longest time a blocked thread polls before it sleeps. Default 50 µs; zero never polls.
+    pub fn spin(mut self, limit: Duration) -> Self {
+        self.spin = Some(limit);
+        self
+    }
+
+    /// Bytes of memory that receive windows may promise in all (CDP-LIM-13). Default: half of the machine's memory.
+    pub fn memory_bytes(mut self, bytes: usize) -> Self {
+        self.memory_bytes = Some(bytes);
+        self
+    }
+
+    /// How long the end of the node waits for connections to close (CDP-ST-H). Default 2 s.
+    pub fn linger(mut self, limit: Duration) -> Self {
+        self.linger = Some(limit);
+        self
+    }
+
+    /// Offers the statistics of this node under `name` to other programs of this user; see [`crate::stat`].
+    pub fn stat_name(mut self, name: impl Into<String>) -> Self {
+        self.stat_name = Some(name.into());
+        self
+    }
+
+    /// Opens the node.
+    ///
+    /// # Errors
+    /// When the address cannot be bound, or the operating system gives no thread or descriptor.
+    pub fn open(self) -> Result<Node, OpenError> {
+        let bind = self.bind.unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+        let mut settings = Settings::default();
+        settings.node = self.node;
+        settings.bind = bind;
+        settings.links = self.links;
+        settings.peers = self.peers;
+        settings.ports = self.ports.max(1);
+        settings.scheme = self.scheme;
+        settings.workers = self.workers;
+        settings.strict = self.strict;
+        settings.stat_name = self.stat_name;
+        settings.spin = self.spin.unwrap_or(settings.spin);
+        settings.memory_bytes = self.memory_bytes.unwrap_or(settings.memory_bytes);
+        settings.linger = self.linger.unwrap_or(settings.linger);
+        let engine = convert::open(settings, bind)?;
+        Ok(Node { engine: Arc::new(engine) })
+    }
+}

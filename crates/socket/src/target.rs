@@ -1,0 +1,82 @@
+//! Where a connect goes.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use weft_base::{Address, NodeId, Port};
+
+/// The far end of a connect: a node named by its number, or by the underlay address where it is reached.
+///
+/// ```
+/// use std::net::SocketAddr;
+/// use weft_socket::{Port, Target};
+///
+/// let underlay: SocketAddr = "192.0.2.7:64064".parse()?;
+/// let target = Target::from((underlay, Port::ECHO));
+/// assert_eq!(target.to_string(), "192.0.2.7:64064 port 7");
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Target {
+    /// A node and port; the node's underlay address is known to the node that connects.
+    Address(Address),
+    /// A port of whichever node answers at an underlay address (open mode, CDP-ADR-7).
+    Underlay {
+        /// Where the node is reached.
+        at: SocketAddr,
+        /// The port on that node.
+        port: Port,
+    },
+    /// A node and port, with the underlay address where that node is reached.
+    Both {
+        /// The node and port.
+        address: Address,
+        /// Where the node is reached.
+        at: SocketAddr,
+    },
+}
+
+impl Target {
+    /// The port of the target.
+    #[must_use]
+    pub fn port(&self) -> Port {
+        match self {
+            Self::Address(address) | Self::Both { address, .. } => address.port,
+            Self::Underlay { port, .. } => *port,
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => write!(f, "node {} port {}", address.node, address.port),
+            Self::Underlay { at, port } => write!(f, "{at} port {port}"),
+            Self::Both { address, at } => write!(f, "node {} port {} at {at}", address.node, address.port),
+        }
+    }
+}
+
+impl From<Address> for Target {
+    fn from(address: Address) -> Self {
+        Self::Address(address)
+    }
+}
+
+impl From<(NodeId, Port)> for Target {
+    fn from((node, port): (NodeId, Port)) -> Self {
+        Self::Address(Address { node, port })
+    }
+}
+
+impl From<(SocketAddr, Port)> for Target {
+    fn from((at, port): (SocketAddr, Port)) -> Self {
+        Self::Underlay { at, port }
+    }
+}
+
+impl From<(Address, SocketAddr)> for Target {
+    fn from((address, at): (Address, SocketAddr)) -> Self {
+        Self::Both { address, at }
+    }
+}
