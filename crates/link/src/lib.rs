@@ -23,19 +23,25 @@
 //! ```
 
 mod arena;
+pub mod fault;
 mod interface;
 mod link;
 pub mod loopback;
+pub mod pcap;
 mod recv_batch;
 mod send_batch;
+mod trace;
 pub mod udp;
 mod wait;
 mod waker;
 
+pub use fault::{Burst, Fault, FaultCounts, Faults, ParseFaultsError};
 pub use link::{Encapsulation, Link, LinkInfo, LinkStats};
 pub use loopback::{Endpoint, Hub};
+pub use pcap::Pcap;
 pub use recv_batch::{BUDGET_PACKETS, COPYBREAK_BYTES, REGION_BYTES, Received, RecvBatch};
 pub use send_batch::{Frame, INLINE_BYTES, SendBatch};
+pub use trace::Trace;
 pub use udp::{Udp, UdpOptions};
 pub use wait::{Interest, wait, wait_for};
 pub use waker::Waker;

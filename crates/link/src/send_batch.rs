@@ -87,8 +87,8 @@ impl SendBatch {
 
     /// Adds the packet that consists of the bytes `head` of [`SendBatch::heads_mut`] and of `body`.
     ///
-    /// `may_fragment` allows the underlay to cut this packet. Heads come in ascending order; a small body is copied
-    /// behind its head if that was appended last.
+    /// `may_fragment` allows the underlay to cut this packet. A small body is copied behind its head if that was
+    /// appended last.
     ///
     /// # Panics
     /// If `head` does not lie within the heads.
@@ -145,8 +145,10 @@ impl SendBatch {
     /// If there are fewer.
     pub fn consume(&mut self, count: usize) {
         self.entries.drain(..count);
-        let Some(first) = self.entries.first() else { return self.heads.clear() };
-        let gone = first.head.start;
+        // Heads need not ascend: a wrapper may have put late packets in between.
+        let Some(gone) = self.entries.iter().map(|entry| entry.head.start).min() else {
+            return self.heads.clear();
+        };
         self.heads.drain(..gone);
         for entry in &mut self.entries {
             entry.head = entry.head.start - gone..entry.head.end - gone;
