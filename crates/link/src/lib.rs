@@ -28,6 +28,7 @@ mod interface;
 mod link;
 pub mod loopback;
 pub mod pcap;
+pub mod probe;
 mod recv_batch;
 mod send_batch;
 mod trace;

@@ -233,26 +233,3 @@ fn an_ipv6_wildcard_socket_serves_ipv4_and_tells_ipv4_addresses() {
     both.send(&mut batch).unwrap();
     assert_eq!(receive(&four, 3).len(), 3);
 }
-
-/// A tiny send buffer and a link that is slow to take packets make the kernel say "later".
-#[test]
-fn what_the_kernel_does_not_take_now_stays_in_the_batch() {
-    let small = UdpOptions { buffer_bytes: 0, ..UdpOptions::default() };
-    let (here, there) = (open(HOMES[0], &small), open(HOMES[0], &UdpOptions::default()));
-    // On loopback the receiver's memory is accounted to the receiver, so a full send buffer cannot be provoked here;
-    // what can be: nothing is lost on the sending side however small its buffer is.
-    let packets: Vec<_> = (0..200).map(|n| packet(n, 1472)).collect();
-    let mut batch = SendBatch::new();
-    packets.iter().for_each(|packet| push(&mut batch, there.info().local, packet));
-    while !batch.is_empty() {
-        match here.send(&mut batch) {
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                let fd = here.poll_fd().unwrap();
-                weft_link::wait_for(&mut [weft_link::Interest::writable(fd)], None).unwrap();
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
-    assert_eq!(receive(&there, packets.len()), packets);
-}

@@ -1,0 +1,97 @@
+//! Network interfaces: MTU and offloads.
+
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use super::{Fact, Verdict};
+use crate::interface::{self, Interface};
+
+/// `ethtool` questions about one offload each (linux/ethtool.h).
+const OFFLOADS: [(&str, u32); 3] =
+    [("tx-checksumming", 0x16), ("generic-segmentation-offload", 0x23), ("generic-receive-offload", 0x2B)];
+
+/// The usual MTU of Ethernet, above which packets cost less.
+const ETHERNET_MTU: u32 = 1_500;
+
+/// `struct ethtool_value`.
+#[repr(C)]
+struct Question {
+    command: u32,
+    answer: u32,
+}
+
+pub(super) fn facts() -> Vec<Fact> {
+    let mut all = match interface::interfaces() {
+        Ok(all) => all,
+        Err(error) => return vec![Fact::unknown("interfaces", error)],
+    };
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all.dedup_by(|a, b| a.name == b.name);
+    let Ok(socket) = interface::control_socket() else { return all.iter().map(mtu).collect() };
+    all.iter().flat_map(|device| [mtu(device), offloads(device, &socket)]).collect()
+}
+
+fn mtu(device: &Interface) -> Fact {
+    let (name, value) = (format!("mtu of {}", device.name), format!("{} bytes", device.mtu));
+    if device.is_loopback || device.mtu > ETHERNET_MTU {
+        return Fact::good(name, value);
+    }
+    let remedy = format!(
+        "where every device on the way allows it, larger packets cost less: ip link set {} mtu 9000",
+        device.name
+    );
+    Fact::with(name, value, Verdict::Fair, remedy)
+}
+
+fn offloads(device: &Interface, socket: &OwnedFd) -> Fact {
+    let name = format!("offloads of {}", device.name);
+    let answers: Vec<_> =
+        OFFLOADS.iter().map(|&(word, command)| (word, ask(device, socket, command))).collect();
+    if answers.iter().any(|(_, answer)| answer.is_none()) {
+        return Fact::unknown(name, "the interface does not tell");
+    }
+    let off: Vec<&str> =
+        answers.iter().filter(|(_, is_on)| *is_on == Some(false)).map(|(word, _)| *word).collect();
+    if off.is_empty() {
+        return Fact::good(name, "checksums, segmentation and joining are on");
+    }
+    let switches: String = off.iter().map(|word| format!(" {word} on")).collect();
+    let remedy = format!(
+        "each packet then costs its own way through the kernel; run ethtool -K {}{switches}",
+        device.name
+    );
+    Fact::with(name, format!("{} off", off.join(", ")), Verdict::Poor, remedy)
+}
+
+fn ask(device: &Interface, socket: &OwnedFd, command: u32) -> Option<bool> {
+    let name = CString::new(device.name.as_str()).ok()?;
+    let mut request = interface::request(&name)?;
+    let mut question = Question { command, answer: 0 };
+    request.ifr_ifru.ifru_data = (&raw mut question).cast();
+    // SAFETY: the request names a question of the layout this call needs, and both live through it.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+    (result == 0).then_some(question.answer != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(name: &str, mtu: u32, is_loopback: bool) -> Interface {
+        Interface { name: name.to_owned(), address: [10, 0, 0, 1].into(), mtu, is_loopback }
+    }
+
+    #[test]
+    fn an_mtu_is_judged_against_ethernets() {
+        assert_eq!(mtu(&device("eth0", 9000, false)).verdict, Verdict::Good);
+        assert_eq!(mtu(&device("eth0", 1500, false)).verdict, Verdict::Fair);
+        assert_eq!(mtu(&device("lo", 1500, true)).verdict, Verdict::Good);
+        assert!(mtu(&device("eth7", 1500, false)).remedy.unwrap().contains("eth7"));
+    }
+
+    #[test]
+    fn an_interface_that_does_not_exist_tells_nothing() {
+        let socket = interface::control_socket().unwrap();
+        assert_eq!(offloads(&device("nosuch0", 1500, false), &socket).verdict, Verdict::Unknown);
+    }
+}

@@ -1,0 +1,122 @@
+//! UDP where a real network's limits hold: a network namespace of the test's own, whose loopback interface has an MTU of
+//! 1500 bytes or is slow. Needs the permission to make one; says loudly when it is missing.
+#![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
+
+use std::io;
+use std::process::Command;
+use std::time::Duration;
+
+use bytes::Bytes;
+use weft_link::{Interest, Link, RecvBatch, SendBatch, Udp, UdpOptions, wait, wait_for};
+
+/// Runs `test` on a thread with a network namespace of its own, set up by `commands`.
+fn in_namespace(commands: &[&str], test: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // SAFETY: no pointers; it concerns this thread alone, which ends with the test.
+            if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+                let error = io::Error::last_os_error();
+                return eprintln!("SKIPPED: a network namespace cannot be made ({error}); run as root");
+            }
+            for command in ["ip link set lo up mtu 1500"].iter().chain(commands) {
+                let mut words = command.split(' ');
+                match Command::new(words.next().unwrap()).args(words).status() {
+                    Ok(status) if status.success() => {}
+                    other => return eprintln!("SKIPPED: `{command}` did not work ({other:?})"),
+                }
+            }
+            test();
+        });
+        if let Err(panic) = thread.join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+fn udp(home: &str, buffer_bytes: usize) -> Udp {
+    let options = UdpOptions { buffer_bytes, ..UdpOptions::default() };
+    Udp::bind_with(home.parse().unwrap(), &options).unwrap()
+}
+
+fn pair(home: &str) -> (Udp, Udp) {
+    (udp(home, 4 << 20), udp(home, 4 << 20))
+}
+
+fn push(batch: &mut SendBatch, link: &Udp, len: usize, may_fragment: bool) {
+    let start = batch.heads_mut().len();
+    batch.heads_mut().extend_from_slice(&[1; 28]);
+    batch.push(link.info().local, start..start + 28, Bytes::from(vec![2; len - 28]), may_fragment);
+}
+
+fn receive(link: &Udp, count: usize) -> Vec<usize> {
+    let (mut batch, mut lens) = (RecvBatch::new(), Vec::new());
+    while lens.len() < count {
+        let ready = wait(&[link.poll_fd().unwrap()], Some(Duration::from_secs(10))).unwrap();
+        assert_eq!(ready, 1, "only {} of {count} packets arrived", lens.len());
+        link.recv(&mut batch).unwrap();
+        lens.extend(batch.drain().map(|packet| packet.bytes.len()));
+    }
+    lens
+}
+
+#[test]
+fn the_largest_data_segment_is_what_the_specification_says_for_an_mtu_of_1500() {
+    in_namespace(&[], || {
+        assert_eq!(pair("127.0.0.1:0").0.info().mss, 1444);
+        assert_eq!(pair("[::1]:0").0.info().mss, 1424);
+        assert_eq!(pair("0.0.0.0:0").0.info().mss, 1444);
+    });
+}
+
+/// [CDP-MTU-6] What exceeds the limit is not cut unless that is allowed for this one packet.
+#[test]
+fn only_packets_that_may_be_fragmented_are() {
+    in_namespace(&[], || {
+        for home in ["127.0.0.1:0", "[::1]:0"] {
+            let (here, there) = pair(home);
+            let mut batch = SendBatch::new();
+            for (len, may_fragment) in
+                [(1400, false), (2000, true), (2001, false), (4000, true), (1401, false)]
+            {
+                push(&mut batch, &there, len, may_fragment);
+            }
+            assert_eq!(here.send(&mut batch).unwrap(), 5);
+            assert_eq!(receive(&there, 4), [1400, 2000, 4000, 1401], "{home}");
+            assert_eq!((here.stats().dropped_oversize, here.stats().sent_fragmentable), (1, 2));
+        }
+    });
+}
+
+#[test]
+fn a_group_that_is_too_large_for_the_interface_is_dropped_whole_and_grouping_goes_on() {
+    in_namespace(&[], || {
+        let (here, there) = pair("127.0.0.1:0");
+        let mut batch = SendBatch::new();
+        (0..10).for_each(|_| push(&mut batch, &there, 1473, false));
+        (0..10).for_each(|_| push(&mut batch, &there, 1472, false));
+        here.send(&mut batch).unwrap();
+        assert_eq!(receive(&there, 10), [1472; 10]);
+        assert_eq!(here.stats().dropped_oversize, 10);
+        assert!(here.info().gso);
+    });
+}
+
+#[test]
+fn what_the_kernel_does_not_take_now_stays_in_the_batch_and_leaves_later() {
+    in_namespace(&["tc qdisc add dev lo root tbf rate 80mbit burst 64k limit 10mb"], || {
+        let (here, there) = (udp("127.0.0.1:0", 16 << 10), udp("127.0.0.1:0", 4 << 20));
+        let mut batch = SendBatch::new();
+        (0..300).for_each(|n| push(&mut batch, &there, 1000 + n, false));
+        let mut pauses = 0;
+        while let Err(error) = here.send(&mut batch) {
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+            assert!(!batch.is_empty());
+            pauses += 1;
+            let mut writable = [Interest::writable(here.poll_fd().unwrap())];
+            wait_for(&mut writable, Some(Duration::from_secs(10))).unwrap();
+        }
+        assert!(pauses > 0, "the send buffer was never full");
+        assert_eq!(here.stats().send_would_block, pauses);
+        assert_eq!(receive(&there, 300), (1000..1300).collect::<Vec<_>>());
+    });
+}
