@@ -1,6 +1,5 @@
 //! UDP where a real network's limits hold: a network namespace of the test's own, whose loopback interface has an MTU of
 //! 1500 bytes or is slow. Needs the permission to make one; says loudly when it is missing.
-#![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
 
 use std::io;
 use std::process::Command;
@@ -9,55 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use weft_link::{Interest, Link, RecvBatch, SendBatch, Udp, UdpOptions, wait, wait_for};
 
-/// Runs `test` on a thread with a network namespace of its own, set up by `commands`.
-fn in_namespace(commands: &[&str], test: impl FnOnce() + Send) {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            // SAFETY: no pointers; it concerns this thread alone, which ends with the test.
-            if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-                let error = io::Error::last_os_error();
-                return eprintln!("SKIPPED: a network namespace cannot be made ({error}); run as root");
-            }
-            for command in ["ip link set lo up mtu 1500"].iter().chain(commands) {
-                let mut words = command.split(' ');
-                match Command::new(words.next().unwrap()).args(words).status() {
-                    Ok(status) if status.success() => {}
-                    other => return eprintln!("SKIPPED: `{command}` did not work ({other:?})"),
-                }
-            }
-            test();
-        });
-        if let Err(panic) = thread.join() {
-            std::panic::resume_unwind(panic);
-        }
-    });
-}
-
-fn udp(home: &str, buffer_bytes: usize) -> Udp {
-    let options = UdpOptions { buffer_bytes, ..UdpOptions::default() };
-    Udp::bind_with(home.parse().unwrap(), &options).unwrap()
-}
-
-fn pair(home: &str) -> (Udp, Udp) {
-    (udp(home, 4 << 20), udp(home, 4 << 20))
-}
-
-fn push(batch: &mut SendBatch, link: &Udp, len: usize, may_fragment: bool) {
-    let start = batch.heads_mut().len();
-    batch.heads_mut().extend_from_slice(&[1; 28]);
-    batch.push(link.info().local, start..start + 28, Bytes::from(vec![2; len - 28]), may_fragment);
-}
-
-fn receive(link: &Udp, count: usize) -> Vec<usize> {
-    let (mut batch, mut lens) = (RecvBatch::new(), Vec::new());
-    while lens.len() < count {
-        let ready = wait(&[link.poll_fd().unwrap()], Some(Duration::from_secs(10))).unwrap();
-        assert_eq!(ready, 1, "only {} of {count} packets arrived", lens.len());
-        link.recv(&mut batch).unwrap();
-        lens.extend(batch.drain().map(|packet| packet.bytes.len()));
-    }
-    lens
-}
+use helpers::*;
 
 #[test]
 fn the_largest_data_segment_is_what_the_specification_says_for_an_mtu_of_1500() {
@@ -119,4 +70,59 @@ fn what_the_kernel_does_not_take_now_stays_in_the_batch_and_leaves_later() {
         assert_eq!(here.stats().send_would_block, pauses);
         assert_eq!(receive(&there, 300), (1000..1300).collect::<Vec<_>>());
     });
+}
+
+#[cfg(test)]
+mod helpers {
+    use super::*;
+
+    /// Runs `test` on a thread with a network namespace of its own, set up by `commands`.
+    pub(super) fn in_namespace(commands: &[&str], test: impl FnOnce() + Send) {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                // SAFETY: no pointers; it concerns this thread alone, which ends with the test.
+                if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+                    let error = io::Error::last_os_error();
+                    return eprintln!("SKIPPED: a network namespace cannot be made ({error}); run as root");
+                }
+                for command in ["ip link set lo up mtu 1500"].iter().chain(commands) {
+                    let mut words = command.split(' ');
+                    match Command::new(words.next().unwrap()).args(words).status() {
+                        Ok(status) if status.success() => {}
+                        other => return eprintln!("SKIPPED: `{command}` did not work ({other:?})"),
+                    }
+                }
+                test();
+            });
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        });
+    }
+
+    pub(super) fn udp(home: &str, buffer_bytes: usize) -> Udp {
+        let options = UdpOptions { buffer_bytes, ..UdpOptions::default() };
+        Udp::bind_with(home.parse().unwrap(), &options).unwrap()
+    }
+
+    pub(super) fn pair(home: &str) -> (Udp, Udp) {
+        (udp(home, 4 << 20), udp(home, 4 << 20))
+    }
+
+    pub(super) fn push(batch: &mut SendBatch, link: &Udp, len: usize, may_fragment: bool) {
+        let start = batch.heads_mut().len();
+        batch.heads_mut().extend_from_slice(&[1; 28]);
+        batch.push(link.info().local, start..start + 28, Bytes::from(vec![2; len - 28]), may_fragment);
+    }
+
+    pub(super) fn receive(link: &Udp, count: usize) -> Vec<usize> {
+        let (mut batch, mut lens) = (RecvBatch::new(), Vec::new());
+        while lens.len() < count {
+            let ready = wait(&[link.poll_fd().unwrap()], Some(Duration::from_secs(10))).unwrap();
+            assert_eq!(ready, 1, "only {} of {count} packets arrived", lens.len());
+            link.recv(&mut batch).unwrap();
+            lens.extend(batch.drain().map(|packet| packet.bytes.len()));
+        }
+        lens
+    }
 }

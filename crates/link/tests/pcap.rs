@@ -1,44 +1,11 @@
 //! A recording, read back by tshark.
-#![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use weft_link::{Hub, Link, Pcap, RecvBatch, SendBatch, Udp};
 
-/// A file that is removed when the test ends.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("weft-link-{}-{name}.pcapng", std::process::id())))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-/// What tshark says of the fields of each packet, or `None` if it is not installed.
-fn tshark(file: &Path, fields: &[&str]) -> Option<Vec<String>> {
-    let mut command = Command::new("tshark");
-    command.args(["-o", "udp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-r"]).arg(file);
-    command.args(["-T", "fields", "-E", "separator=,"]);
-    command.args(fields.iter().flat_map(|field| ["-e", field]));
-    match command.output() {
-        Ok(output) => {
-            let complaint = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "tshark does not open the file: {complaint}");
-            Some(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
-        }
-        Err(error) => {
-            eprintln!("SKIPPED: tshark cannot be run ({error}); install it to check recordings");
-            None
-        }
-    }
-}
+use helpers::*;
 
 #[test]
 fn tshark_shows_every_packet_as_udp_with_direction_and_right_checksums() {
@@ -98,4 +65,43 @@ fn beyond_its_limit_a_recording_counts_only() {
     a.send(&mut batch).unwrap();
     assert_eq!(a.omitted(), 7);
     assert!(a.into_writer().unwrap().len() < 1200);
+}
+
+#[cfg(test)]
+mod helpers {
+    use super::*;
+
+    /// A file that is removed when the test ends.
+    pub(super) struct Scratch(pub(super) PathBuf);
+
+    impl Scratch {
+        pub(super) fn new(name: &str) -> Self {
+            Self(std::env::temp_dir().join(format!("weft-link-{}-{name}.pcapng", std::process::id())))
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    /// What tshark says of the fields of each packet, or `None` if it is not installed.
+    pub(super) fn tshark(file: &Path, fields: &[&str]) -> Option<Vec<String>> {
+        let mut command = Command::new("tshark");
+        command.args(["-o", "udp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-r"]).arg(file);
+        command.args(["-T", "fields", "-E", "separator=,"]);
+        command.args(fields.iter().flat_map(|field| ["-e", field]));
+        match command.output() {
+            Ok(output) => {
+                let complaint = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "tshark does not open the file: {complaint}");
+                Some(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
+            }
+            Err(error) => {
+                eprintln!("SKIPPED: tshark cannot be run ({error}); install it to check recordings");
+                None
+            }
+        }
+    }
 }

@@ -1,5 +1,4 @@
 //! One suite for every link and every wrapper: what the trait promises, whoever keeps it.
-#![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,79 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use weft_link::{Fault, Faults, Hub, Link, Pcap, RecvBatch, SendBatch, Trace, Udp, UdpOptions, wait};
 
-type Pair = [Box<dyn Link>; 2];
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
-
-fn udp(home: &str, offloads: bool) -> Pair {
-    let options = UdpOptions { gso: offloads, gro: offloads, ..UdpOptions::default() };
-    [(); 2].map(|()| Box::new(Udp::bind_with(home.parse().unwrap(), &options).unwrap()) as Box<dyn Link>)
-}
-
-fn loopback() -> Pair {
-    let hub = Hub::new(1500);
-    [(); 2].map(|()| Box::new(hub.endpoint().unwrap()) as Box<dyn Link>)
-}
-
-fn wrapped(pair: Pair, wrap: impl Fn(std::sync::Arc<dyn Link>) -> Box<dyn Link>) -> Pair {
-    pair.map(|link| wrap(link.into()))
-}
-
-fn fault(pair: Pair) -> Pair {
-    wrapped(pair, |link| Box::new(Fault::new(link, 1, Faults::NONE, Faults::NONE).unwrap()))
-}
-
-fn trace(pair: Pair) -> Pair {
-    wrapped(pair, |link| Box::new(Trace::new(link, std::io::sink())))
-}
-
-fn pcap(pair: Pair) -> Pair {
-    wrapped(pair, |link| Box::new(Pcap::new(link, std::io::sink())))
-}
-
-/// Every link, plain and wrapped.
-fn links() -> Vec<Pair> {
-    let plain: [fn() -> Pair; 4] =
-        [loopback, || udp("127.0.0.1:0", true), || udp("[::1]:0", true), || udp("127.0.0.1:0", false)];
-    let wrappers: [fn(Pair) -> Pair; 5] = [|pair| pair, fault, trace, pcap, |pair| pcap(trace(fault(pair)))];
-    plain.iter().flat_map(|make| wrappers.iter().map(move |wrap| wrap(make()))).collect()
-}
-
-/// A packet of `len` bytes that tells its number.
-fn packet(number: usize, len: usize) -> Vec<u8> {
-    (0..len).map(|at| u8::try_from((number * 7 + at) % 251).unwrap()).collect()
-}
-
-fn push(batch: &mut SendBatch, to: SocketAddr, packet: &[u8]) {
-    let (head, body) = packet.split_at(packet.len().min(28));
-    let start = batch.heads_mut().len();
-    batch.heads_mut().extend_from_slice(head);
-    batch.push(to, start..start + head.len(), Bytes::copy_from_slice(body), false);
-}
-
-fn send(link: &dyn Link, to: SocketAddr, packets: &[Vec<u8>]) {
-    let mut batch = SendBatch::new();
-    packets.iter().for_each(|packet| push(&mut batch, to, packet));
-    assert_eq!(link.send(&mut batch).unwrap(), packets.len(), "{}", link.info().name);
-    assert!(batch.is_empty());
-}
-
-fn receive(link: &dyn Link, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
-    let (mut batch, mut got) = (RecvBatch::new(), Vec::new());
-    while got.len() < count {
-        let name = link.info().name;
-        let ready = wait(&[link.poll_fd().unwrap()], PATIENCE).unwrap();
-        assert_eq!(ready, 1, "{name}: only {} of {count} packets", got.len());
-        let told = link.recv(&mut batch).unwrap();
-        assert_eq!(told, batch.len(), "{name}");
-        got.extend(batch.drain().map(|packet| (packet.from, packet.bytes.to_vec())));
-    }
-    got
-}
-
-fn is_silent(link: &dyn Link) -> bool {
-    wait(&[link.poll_fd().unwrap()], Some(Duration::ZERO)).unwrap() == 0
-        && link.recv(&mut RecvBatch::new()).unwrap() == 0
-}
+use helpers::*;
 
 /// [CDP-ENC-5] One packet is one datagram, whatever is done to send many with one call.
 /// [CDP-ENC-9] The loopback carries the same bytes as a real underlay.
@@ -184,5 +111,85 @@ fn a_link_may_be_used_by_many_threads() {
             expected.sort();
             assert!(got == expected, "{}", b.info().name);
         });
+    }
+}
+
+#[cfg(test)]
+mod helpers {
+    use super::*;
+
+    pub(super) type Pair = [Box<dyn Link>; 2];
+    pub(super) const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
+
+    pub(super) fn udp(home: &str, offloads: bool) -> Pair {
+        let options = UdpOptions { gso: offloads, gro: offloads, ..UdpOptions::default() };
+        [(); 2].map(|()| Box::new(Udp::bind_with(home.parse().unwrap(), &options).unwrap()) as Box<dyn Link>)
+    }
+
+    pub(super) fn loopback() -> Pair {
+        let hub = Hub::new(1500);
+        [(); 2].map(|()| Box::new(hub.endpoint().unwrap()) as Box<dyn Link>)
+    }
+
+    pub(super) fn wrapped(pair: Pair, wrap: impl Fn(std::sync::Arc<dyn Link>) -> Box<dyn Link>) -> Pair {
+        pair.map(|link| wrap(link.into()))
+    }
+
+    pub(super) fn fault(pair: Pair) -> Pair {
+        wrapped(pair, |link| Box::new(Fault::new(link, 1, Faults::NONE, Faults::NONE).unwrap()))
+    }
+
+    pub(super) fn trace(pair: Pair) -> Pair {
+        wrapped(pair, |link| Box::new(Trace::new(link, std::io::sink())))
+    }
+
+    pub(super) fn pcap(pair: Pair) -> Pair {
+        wrapped(pair, |link| Box::new(Pcap::new(link, std::io::sink())))
+    }
+
+    /// Every link, plain and wrapped.
+    pub(super) fn links() -> Vec<Pair> {
+        let plain: [fn() -> Pair; 4] =
+            [loopback, || udp("127.0.0.1:0", true), || udp("[::1]:0", true), || udp("127.0.0.1:0", false)];
+        let wrappers: [fn(Pair) -> Pair; 5] =
+            [|pair| pair, fault, trace, pcap, |pair| pcap(trace(fault(pair)))];
+        plain.iter().flat_map(|make| wrappers.iter().map(move |wrap| wrap(make()))).collect()
+    }
+
+    /// A packet of `len` bytes that tells its number.
+    pub(super) fn packet(number: usize, len: usize) -> Vec<u8> {
+        (0..len).map(|at| u8::try_from((number * 7 + at) % 251).unwrap()).collect()
+    }
+
+    pub(super) fn push(batch: &mut SendBatch, to: SocketAddr, packet: &[u8]) {
+        let (head, body) = packet.split_at(packet.len().min(28));
+        let start = batch.heads_mut().len();
+        batch.heads_mut().extend_from_slice(head);
+        batch.push(to, start..start + head.len(), Bytes::copy_from_slice(body), false);
+    }
+
+    pub(super) fn send(link: &dyn Link, to: SocketAddr, packets: &[Vec<u8>]) {
+        let mut batch = SendBatch::new();
+        packets.iter().for_each(|packet| push(&mut batch, to, packet));
+        assert_eq!(link.send(&mut batch).unwrap(), packets.len(), "{}", link.info().name);
+        assert!(batch.is_empty());
+    }
+
+    pub(super) fn receive(link: &dyn Link, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
+        let (mut batch, mut got) = (RecvBatch::new(), Vec::new());
+        while got.len() < count {
+            let name = link.info().name;
+            let ready = wait(&[link.poll_fd().unwrap()], PATIENCE).unwrap();
+            assert_eq!(ready, 1, "{name}: only {} of {count} packets", got.len());
+            let told = link.recv(&mut batch).unwrap();
+            assert_eq!(told, batch.len(), "{name}");
+            got.extend(batch.drain().map(|packet| (packet.from, packet.bytes.to_vec())));
+        }
+        got
+    }
+
+    pub(super) fn is_silent(link: &dyn Link) -> bool {
+        wait(&[link.poll_fd().unwrap()], Some(Duration::ZERO)).unwrap() == 0
+            && link.recv(&mut RecvBatch::new()).unwrap() == 0
     }
 }

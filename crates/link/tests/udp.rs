@@ -1,5 +1,4 @@
 //! UDP over the loopback interface: offloads, refusals, sizes.
-#![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
@@ -8,43 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use weft_link::{Link, RecvBatch, SendBatch, Udp, UdpOptions, wait};
 
-const HOMES: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
-
-fn open(home: &str, options: &UdpOptions) -> Udp {
-    Udp::bind_with(home.parse().unwrap(), options).unwrap()
-}
-
-fn pair(home: &str) -> (Udp, Udp) {
-    (open(home, &UdpOptions::default()), open(home, &UdpOptions::default()))
-}
-
-/// A packet of `len` bytes that tells its number.
-fn packet(number: usize, len: usize) -> Vec<u8> {
-    (0..len).map(|at| u8::try_from((number * 7 + at) % 251).unwrap()).collect()
-}
-
-fn push(batch: &mut SendBatch, to: SocketAddr, packet: &[u8]) {
-    let split = packet.len().min(28);
-    let start = batch.heads_mut().len();
-    batch.heads_mut().extend_from_slice(&packet[..split]);
-    batch.push(to, start..start + split, Bytes::copy_from_slice(&packet[split..]), false);
-}
-
-/// Receives `count` packets, or fails after a while.
-fn receive(link: &Udp, count: usize) -> Vec<Vec<u8>> {
-    let (mut batch, mut got) = (RecvBatch::new(), Vec::new());
-    while got.len() < count {
-        let ready = wait(&[link.poll_fd().unwrap()], Some(Duration::from_secs(10))).unwrap();
-        assert_eq!(ready, 1, "only {} of {count} packets arrived", got.len());
-        link.recv(&mut batch).unwrap();
-        got.extend(batch.drain().map(|packet| packet.bytes.to_vec()));
-    }
-    got
-}
-
-fn receives_nothing(link: &Udp) -> bool {
-    wait(&[link.poll_fd().unwrap()], Some(Duration::from_millis(20))).unwrap() == 0
-}
+use helpers::*;
 
 /// [CDP-ENC-5] However packets are grouped for the kernel, each is the data of one datagram.
 #[test]
@@ -91,16 +54,6 @@ fn without_offloads_everything_arrives_as_well() {
         here.send(&mut batch).unwrap();
         assert_eq!(receive(&there, 100), packets);
     }
-}
-
-/// A socket without UDP checksums makes the kernel refuse to cut packets, with `EINVAL`.
-fn make_the_kernel_refuse_gso(link: &Udp) {
-    let (on, len) = (1i32, u32::try_from(size_of::<i32>()).unwrap());
-    let fd = link.as_fd().as_raw_fd();
-    let (level, name) = (libc::SOL_SOCKET, libc::SO_NO_CHECK);
-    // SAFETY: the pointer is to an integer that lives, and the length is its size.
-    let result = unsafe { libc::setsockopt(fd, level, name, (&raw const on).cast(), len) };
-    assert_eq!(result, 0);
 }
 
 #[test]
@@ -190,18 +143,6 @@ fn fragmentation_is_allowed_for_one_packet_and_then_forbidden_again() {
     }
 }
 
-fn discovery(link: &Udp, home: &str) -> i32 {
-    let (level, name) = match home.parse::<SocketAddr>().unwrap() {
-        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
-        SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
-    };
-    let (mut value, mut len) = (-1i32, u32::try_from(size_of::<i32>()).unwrap());
-    let fd = link.as_fd().as_raw_fd();
-    // SAFETY: both pointers are to integers of ours, and the length is the first one's size.
-    unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut len) };
-    value
-}
-
 #[test]
 fn one_receive_takes_about_its_budget_and_leaves_the_rest() {
     let plain = UdpOptions { gro: false, ..UdpOptions::default() };
@@ -232,4 +173,69 @@ fn an_ipv6_wildcard_socket_serves_ipv4_and_tells_ipv4_addresses() {
     (0..3).for_each(|n| push(&mut batch, from, &packet(n, 900)));
     both.send(&mut batch).unwrap();
     assert_eq!(receive(&four, 3).len(), 3);
+}
+
+#[cfg(test)]
+mod helpers {
+    use super::*;
+
+    pub(super) const HOMES: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
+
+    pub(super) fn open(home: &str, options: &UdpOptions) -> Udp {
+        Udp::bind_with(home.parse().unwrap(), options).unwrap()
+    }
+
+    pub(super) fn pair(home: &str) -> (Udp, Udp) {
+        (open(home, &UdpOptions::default()), open(home, &UdpOptions::default()))
+    }
+
+    /// A packet of `len` bytes that tells its number.
+    pub(super) fn packet(number: usize, len: usize) -> Vec<u8> {
+        (0..len).map(|at| u8::try_from((number * 7 + at) % 251).unwrap()).collect()
+    }
+
+    pub(super) fn push(batch: &mut SendBatch, to: SocketAddr, packet: &[u8]) {
+        let split = packet.len().min(28);
+        let start = batch.heads_mut().len();
+        batch.heads_mut().extend_from_slice(&packet[..split]);
+        batch.push(to, start..start + split, Bytes::copy_from_slice(&packet[split..]), false);
+    }
+
+    /// Receives `count` packets, or fails after a while.
+    pub(super) fn receive(link: &Udp, count: usize) -> Vec<Vec<u8>> {
+        let (mut batch, mut got) = (RecvBatch::new(), Vec::new());
+        while got.len() < count {
+            let ready = wait(&[link.poll_fd().unwrap()], Some(Duration::from_secs(10))).unwrap();
+            assert_eq!(ready, 1, "only {} of {count} packets arrived", got.len());
+            link.recv(&mut batch).unwrap();
+            got.extend(batch.drain().map(|packet| packet.bytes.to_vec()));
+        }
+        got
+    }
+
+    pub(super) fn receives_nothing(link: &Udp) -> bool {
+        wait(&[link.poll_fd().unwrap()], Some(Duration::from_millis(20))).unwrap() == 0
+    }
+
+    /// A socket without UDP checksums makes the kernel refuse to cut packets, with `EINVAL`.
+    pub(super) fn make_the_kernel_refuse_gso(link: &Udp) {
+        let (on, len) = (1i32, u32::try_from(size_of::<i32>()).unwrap());
+        let fd = link.as_fd().as_raw_fd();
+        let (level, name) = (libc::SOL_SOCKET, libc::SO_NO_CHECK);
+        // SAFETY: the pointer is to an integer that lives, and the length is its size.
+        let result = unsafe { libc::setsockopt(fd, level, name, (&raw const on).cast(), len) };
+        assert_eq!(result, 0);
+    }
+
+    pub(super) fn discovery(link: &Udp, home: &str) -> i32 {
+        let (level, name) = match home.parse::<SocketAddr>().unwrap() {
+            SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
+            SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
+        };
+        let (mut value, mut len) = (-1i32, u32::try_from(size_of::<i32>()).unwrap());
+        let fd = link.as_fd().as_raw_fd();
+        // SAFETY: both pointers are to integers of ours, and the length is the first one's size.
+        unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut len) };
+        value
+    }
 }

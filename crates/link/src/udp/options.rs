@@ -20,16 +20,18 @@ pub(super) fn open(local: SocketAddr) -> io::Result<Socket> {
 /// [CDP-MTU-6] Sends with IP fragmentation forbidden, whatever the kernel believes of the path: a packet that is too
 /// large for the first interface is refused, and one that is too large for a later one is lost, as a probe must be.
 pub(super) fn forbid_fragments(socket: &Socket, is_v6: bool) -> io::Result<()> {
-    set_discovery(socket, is_v6, libc::IP_PMTUDISC_PROBE, libc::IPV6_PMTUDISC_PROBE)
+    set_discovery(socket, is_v6, [libc::IP_PMTUDISC_PROBE, libc::IPV6_PMTUDISC_PROBE, 1])
 }
 
 /// [CDP-MTU-6] Sends with IP fragmentation allowed, until [`forbid_fragments`].
 pub(super) fn allow_fragments(socket: &Socket, is_v6: bool) -> io::Result<()> {
-    set_discovery(socket, is_v6, libc::IP_PMTUDISC_DONT, libc::IPV6_PMTUDISC_DONT)
+    set_discovery(socket, is_v6, [libc::IP_PMTUDISC_DONT, libc::IPV6_PMTUDISC_DONT, 0])
 }
 
-fn set_discovery(socket: &Socket, is_v6: bool, v4: i32, v6: i32) -> io::Result<()> {
+fn set_discovery(socket: &Socket, is_v6: bool, [v4, v6, v6_whole]: [i32; 3]) -> io::Result<()> {
     if is_v6 {
+        // Kernels differ in which of the two forbids fragments of the sender's own making.
+        set(socket, libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, v6_whole)?;
         set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, v6)?;
         // The same socket may send IPv4, where it is not bound to one IPv6 address.
         set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, v4).or(Ok(()))
