@@ -1,2 +1,57 @@
-//! Checks of the house.
-fn main() {}
+//! Checks of the house, one command each: `cargo xtask tidy | spec | ci | install`.
+//!
+//! This crate knows the whole tree as text and no room from inside.
+
+mod ci;
+mod install;
+mod source;
+mod spec;
+mod tidy;
+mod tree;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  tidy                  compare the tree with the table of rooms and the rules of the house
+  spec                  fail if a MUST of docs/spec/cdp.md is cited by no test and excused by no reason
+  spec --list           every requirement with where code and tests cite it
+  spec --uncited        the requirements that no test, and those that no code, cites
+  ci [STEP…]            the steps of continuous integration after the tests; all, or those named
+  ci --list             the steps with their commands
+  install --prefix DIR  build and install the C library, header and pkg-config file";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let root = root();
+    let outcome = match words.as_slice() {
+        ["tidy"] => tidy::run(&root),
+        ["spec"] => spec::run(&root, spec::View::Verdict),
+        ["spec", "--list"] => spec::run(&root, spec::View::List),
+        ["spec", "--uncited"] => spec::run(&root, spec::View::Uncited),
+        ["ci", "--list"] => {
+            ci::list();
+            Ok(())
+        }
+        ["ci", steps @ ..] => ci::run(&root, steps),
+        ["install", "--prefix", prefix] => install::run(&root, &PathBuf::from(prefix)),
+        _ => Err(USAGE.to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The repository's root: the folder above this crate.
+fn root() -> PathBuf {
+    let mut path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    path.pop();
+    path
+}

@@ -1,0 +1,121 @@
+//! The steps of continuous integration, each timed; the list is the whole of it, for people and for robots.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// What the whole list may take on two cores from a clean clone.
+const BUDGET: Duration = Duration::from_secs(15 * 60);
+
+/// One step: a name, variables of its own, and a command run in the root.
+struct Step {
+    name: &'static str,
+    variables: &'static [(&'static str, &'static str)],
+    command: &'static [&'static str],
+}
+
+const fn step(name: &'static str, command: &'static [&'static str]) -> Step {
+    Step { name, variables: &[], command }
+}
+
+/// All steps, in order: the cheap ones that fail often first, the README's test command among them.
+const STEPS: &[Step] = &[
+    step("fmt", &["cargo", "fmt", "--all", "--check"]),
+    step("tidy", &["cargo", "xtask", "tidy"]),
+    step("spec", &["cargo", "xtask", "spec"]),
+    step("test", &["cargo", "test", "--workspace"]),
+    step("clippy", &["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    Step {
+        name: "doc",
+        variables: &[("RUSTDOCFLAGS", "-D warnings")],
+        command: &["cargo", "doc", "--workspace", "--no-deps"],
+    },
+];
+
+fn shown(step: &Step) -> String {
+    let variables = step.variables.iter().map(|(name, value)| format!("{name}=\"{value}\" "));
+    variables.chain(std::iter::once(step.command.join(" "))).collect()
+}
+
+/// Prints the steps with their commands.
+pub(crate) fn list() {
+    for step in STEPS {
+        println!("{:10} {}", step.name, shown(step));
+    }
+}
+
+/// Runs the steps named by `names`, or all; goes on after a failure, and fails at the end if any step did.
+pub(crate) fn run(root: &Path, names: &[&str]) -> Result<(), String> {
+    if let Some(unknown) = names.iter().find(|name| !STEPS.iter().any(|step| step.name == **name)) {
+        return Err(format!("ci: no step is called \"{unknown}\"; `cargo xtask ci --list` shows them"));
+    }
+    let begin = Instant::now();
+    let mut table = String::new();
+    let mut failed = Vec::new();
+    for step in STEPS.iter().filter(|step| names.is_empty() || names.contains(&step.name)) {
+        println!("\n=== {}: {}", step.name, shown(step));
+        let start = Instant::now();
+        let passed = runs(root, step);
+        let verdict = if passed { "ok" } else { "FAILED" };
+        let line = format!("{:10} {verdict:6} {:7.1} s", step.name, start.elapsed().as_secs_f64());
+        println!("=== {line}");
+        table.push_str(&format!("  {line}\n"));
+        if !passed {
+            failed.push(step.name);
+        }
+    }
+    println!("\nci: {:.1} s of {} s\n{table}", begin.elapsed().as_secs_f64(), BUDGET.as_secs());
+    if begin.elapsed() > BUDGET {
+        println!("ci: LONGER THAN ITS BUDGET; on two idle cores this is a defect of the list");
+    }
+    if failed.is_empty() { Ok(()) } else { Err(format!("ci: failed: {}", failed.join(", "))) }
+}
+
+fn runs(root: &Path, step: &Step) -> bool {
+    let Some((program, arguments)) = step.command.split_first() else { return false };
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root).envs(step.variables.iter().copied());
+    match command.status() {
+        Ok(status) => status.success(),
+        Err(error) => {
+            println!("{program}: cannot be run: {error}");
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn trial(command: &'static [&'static str]) -> Step {
+        step("trial", command)
+    }
+
+    #[test]
+    fn a_step_fails_with_its_command_and_when_the_command_is_missing() {
+        let root = crate::root();
+        assert!(runs(&root, &trial(&["true"])));
+        assert!(!runs(&root, &trial(&["false"])));
+        assert!(!runs(&root, &trial(&["no-such-program-here"])));
+        assert!(!runs(&root, &trial(&[])));
+    }
+
+    #[test]
+    fn an_unknown_step_is_named() {
+        assert!(run(&crate::root(), &["nap"]).unwrap_err().contains("\"nap\""));
+    }
+
+    #[test]
+    fn a_step_is_shown_as_one_would_type_it() {
+        let doc = STEPS.iter().find(|step| step.name == "doc").unwrap();
+        assert_eq!(shown(doc), "RUSTDOCFLAGS=\"-D warnings\" cargo doc --workspace --no-deps");
+    }
+
+    #[test]
+    fn step_names_are_unique() {
+        for (index, step) in STEPS.iter().enumerate() {
+            assert!(STEPS[..index].iter().all(|other| other.name != step.name), "{}", step.name);
+        }
+    }
+}
