@@ -1,1 +1,41 @@
-//! sync
+//! Locks, parking, the busy-slot hand-over and grace periods, behind one face over std and loom.
+//!
+//! This room must not know packets, sockets, clocks or links: it has atomics, the futex, and nothing else.
+//! A wait takes a length of time; whoever owns the clock decides whether to wait again.
+//!
+//! Every primitive is written against [`face`], so that the very same source runs on the machine and, built
+//! with `--cfg loom`, under a checker that tries every interleaving the memory model allows. The proofs live in
+//! `tests/loom_*.rs`; this runs all of them in well under a minute:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p weft-sync --release --test 'loom_*'
+//! ```
+//!
+//! | type | waits by | who needs it |
+//! |---|---|---|
+//! | [`Mutex`] | spinning briefly, then the futex | anything short that threads share |
+//! | [`RwLock`] | the same | what is read often; the nodes of the `fine` table |
+//! | [`SpinLock`] | spinning, then giving the processor away | the list heads of the `coarse` table |
+//! | [`Parker`], [`Unparker`] | the futex, with a time-out | one thread that others wake |
+//!
+//! ```
+//! use weft_sync::Mutex;
+//!
+//! static OPENED: Mutex<u32> = Mutex::new(0);
+//!
+//! *OPENED.lock() += 1;
+//! assert_eq!(*OPENED.lock(), 1);
+//! ```
+
+pub mod face;
+mod futex;
+mod mutex;
+mod parker;
+mod rwlock;
+mod spin;
+
+pub use futex::Futex;
+pub use mutex::{Mutex, MutexGuard};
+pub use parker::{Parker, Unparker};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use spin::{SpinGuard, SpinLock};

@@ -1,0 +1,103 @@
+//! The face over std and loom: atomics, cells, threads and hints by the same names on both.
+//!
+//! Everything in this room, and the socket table of `engine`, takes its atomics from here. Another machine (loom
+//! today, the virtual-time many-core machine later) is put underneath by changing this file alone.
+
+#[cfg(loom)]
+pub use loom::sync::atomic;
+#[cfg(not(loom))]
+pub use std::sync::atomic;
+
+#[cfg(loom)]
+pub use loom::cell::UnsafeCell;
+#[cfg(loom)]
+pub use loom::sync::Arc;
+#[cfg(loom)]
+pub use loom::thread;
+#[cfg(not(loom))]
+pub use std::sync::Arc;
+#[cfg(not(loom))]
+pub use std::thread;
+
+use atomic::{AtomicUsize, Ordering};
+
+/// A cell that is shared by agreement: whoever dereferences its pointer says why no other thread interferes.
+///
+/// Loom's cell has the same two methods and checks the agreement.
+#[cfg(not(loom))]
+#[derive(Debug, Default)]
+pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    /// A cell with `value`.
+    pub const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    /// Calls `f` with a pointer to read through.
+    #[inline(always)]
+    pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    /// Calls `f` with a pointer to write through.
+    #[inline(always)]
+    pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    /// The value.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+}
+
+/// Tells the processor that this thread waits for another one; under loom, lets the other one run.
+#[inline(always)]
+pub fn spin_hint() {
+    #[cfg(not(loom))]
+    std::hint::spin_loop();
+    #[cfg(loom)]
+    loom::thread::yield_now();
+}
+
+/// Adds `count` to `counter`, and lets no later load be taken before the addition is seen by all.
+///
+/// This is a relaxed addition with a sequentially consistent fence behind it. On x86 the locked addition alone is
+/// that fence, and costs half of the two.
+#[inline(always)]
+pub fn add_then_fence(counter: &AtomicUsize, count: usize) {
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    {
+        counter.fetch_add(count, Ordering::SeqCst);
+        atomic::compiler_fence(Ordering::SeqCst);
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+    {
+        counter.fetch_add(count, Ordering::Relaxed);
+        atomic::fence(Ordering::SeqCst);
+    }
+}
+
+/// A bounded wait: a few dozen looks at what another thread holds, before a lock parks or gives way.
+#[derive(Debug, Default)]
+pub struct Spin {
+    looks: u32,
+}
+
+impl Spin {
+    /// Looks before the wait is over. A look is a `pause`, 10 to 50 ns; one look is enough for loom.
+    const LOOKS: u32 = if cfg!(loom) { 1 } else { 100 };
+
+    /// Waits for one look, or says that enough have been taken.
+    #[inline]
+    pub fn look_again(&mut self) -> bool {
+        if self.looks == Self::LOOKS {
+            return false;
+        }
+        self.looks += 1;
+        spin_hint();
+        true
+    }
+}
