@@ -1,0 +1,250 @@
+//! Congestion control: how many packets a sender may have in flight, and how fast it should let them go.
+//!
+//! A controller is a small machine that is told what left, what was acknowledged and what was lost, and is asked for
+//! a window in packets and a rate in packets per second. There are three: [`Fixed`], the papers' constant window for
+//! dedicated networks; [`Cubic`], the default, which fills a path until it loses packets; and [`Model`], which
+//! measures the path's rate and round trip, sends at that rate and keeps queues short.
+//!
+//! [`Congestion`] holds one of them and enforces what no controller may break: [CDP-CC-3], the window never grows by
+//! more than the count of packets newly acknowledged. Congestion control is local to the sender (CDP-CC-1).
+
+mod cubic;
+mod fixed;
+mod hystart;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use weft_base::{Instant, limits};
+
+pub use self::cubic::Cubic;
+pub use self::fixed::Fixed;
+use crate::rate::RateSample;
+
+/// Packets a connection may send before it has heard anything of the path.
+///
+/// RFC 6928 gives 10 for paths of which nothing is known. 32 packets of 1472 bytes are 47 KB: less than the one
+/// 64 KiB super-packet that a kernel's TCP hands to its device, and a third of the buffer that even small switches
+/// give to a port, while a message of the usual sizes crosses a cluster in one round trip. Where that is too much
+/// for a path, the first round trip loses packets and the controller reacts as to any loss.
+pub const INITIAL_WINDOW: u32 = 32;
+
+/// A window never falls below this many packets, except after a time-out.
+pub const WINDOW_MIN: u32 = 2;
+
+/// Greatest window that any controller may ask for (CDP-ACK-6).
+#[allow(clippy::cast_possible_truncation)] // 2^30 − 1
+pub const WINDOW_MAX: u32 = (limits::IN_FLIGHT_MAX - 1) as u32;
+
+/// Which controller a connection runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub enum Kind {
+    /// A constant window that reacts to nothing, for networks declared dedicated (CDP-CC-2; the papers).
+    Fixed,
+    /// CUBIC by RFC 9438, with HyStart++ by RFC 9406.
+    #[default]
+    Cubic,
+}
+
+impl Kind {
+    /// Every kind, in the order of the documentation.
+    pub const ALL: [Self; 2] = [Self::Fixed, Self::Cubic];
+
+    /// The name that options and statistics use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Cubic => "cubic",
+        }
+    }
+
+    /// The kind called `name`.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// What a controller starts from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// First window, in packets.
+    pub initial_window: u32,
+    /// The constant window of [`Kind::Fixed`], in packets.
+    pub fixed_window: u32,
+}
+
+impl Default for Settings {
+    /// [`INITIAL_WINDOW`], and a fixed window as large as the default receive window (CDP-LIM-5).
+    fn default() -> Self {
+        Self { initial_window: INITIAL_WINDOW, fixed_window: limits::RECEIVE_SLOTS }
+    }
+}
+
+/// An acknowledgement that took packets out of flight.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Ack {
+    /// When it was handled.
+    pub now: Instant,
+    /// Packets acknowledged, or held by SACK, for the first time.
+    pub newly_acked: u32,
+    /// Packets still in flight after it.
+    pub in_flight: u32,
+    /// When the newest of the newly acknowledged packets was last sent; tells where a round trip ends.
+    pub sent_at: Instant,
+    /// The round-trip sample it gave, if any (CDP-RTX-3).
+    pub rtt: Option<Duration>,
+    /// Least round trip of the last ten seconds.
+    pub min_rtt: Option<Duration>,
+    /// Smoothed round trip.
+    pub srtt: Option<Duration>,
+    /// The delivery rate it measured, if any.
+    pub delivery: Option<RateSample>,
+    /// Whether the window or the pacing rate held the sender back since the acknowledgement before this one. A
+    /// window that is not used for a round trip tells nothing of the path and does not grow.
+    pub is_window_limited: bool,
+}
+
+/// Packets declared lost, or a time-out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Loss {
+    /// When they were declared lost.
+    pub now: Instant,
+    /// How many.
+    pub lost: u32,
+    /// Packets in flight after they were taken out.
+    pub in_flight: u32,
+    /// When the last of them to be sent was sent; one reaction answers all that was sent before it.
+    pub largest_sent_at: Instant,
+    /// Whether the retransmission timer ran out, so that nothing is known of what is in flight.
+    pub is_timeout: bool,
+}
+
+/// A congestion controller. Counts are packets, rates are packets per second.
+pub trait Controller {
+    /// A packet left; `in_flight` counts it. `is_app_limited` says that the sender has no more for the room it has.
+    fn handle_sent(&mut self, _now: Instant, _in_flight: u32, _is_app_limited: bool) {}
+
+    /// Packets were acknowledged.
+    fn handle_ack(&mut self, ack: &Ack);
+
+    /// Packets were lost. The loss of a path-MTU probe must not come here (CDP-MTU-4).
+    fn handle_loss(&mut self, loss: &Loss);
+
+    /// The receiver saw congestion marks; the newest packet that ECE can speak of was sent at `sent_at` (CDP-CC-5).
+    fn handle_ecn(&mut self, now: Instant, sent_at: Instant);
+
+    /// The last reaction to a loss was an error: what was declared lost has arrived after all.
+    fn handle_spurious(&mut self, _now: Instant) {}
+
+    /// Packets that may be in flight.
+    fn window(&self) -> u32;
+
+    /// Packets per second to be spread evenly, at least 1; `None` to send as the window allows.
+    fn pacing_rate(&self) -> Option<u64> {
+        None
+    }
+
+    /// The name that statistics show.
+    fn name(&self) -> &'static str;
+}
+
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)] // one a connection, and nearly all run the large one
+enum Algorithm {
+    Fixed(Fixed),
+    Cubic(Cubic),
+}
+
+/// The controller of a connection, one of [`Kind`], held to [CDP-CC-3].
+///
+/// ```
+/// use weft_base::Instant;
+/// use weft_proto::congestion::{Congestion, Controller, Kind};
+///
+/// let congestion = Congestion::new(Kind::Cubic, Instant::ZERO);
+/// assert_eq!((congestion.name(), congestion.window()), ("cubic", 32));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Congestion {
+    algorithm: Algorithm,
+    /// The window given to the sender: what the controller asks for, but never grown beyond what was acknowledged.
+    granted: u32,
+}
+
+/// Calls one method of whichever controller is there.
+macro_rules! each {
+    ($algorithm:expr, $inner:ident => $call:expr) => {
+        match $algorithm {
+            Algorithm::Fixed($inner) => $call,
+            Algorithm::Cubic($inner) => $call,
+        }
+    };
+}
+
+impl Congestion {
+    /// A controller of `kind` with the default [`Settings`].
+    #[must_use]
+    pub fn new(kind: Kind, now: Instant) -> Self {
+        Self::with_settings(kind, now, &Settings::default())
+    }
+
+    /// A controller of `kind` at the first window of `settings`.
+    #[must_use]
+    pub fn with_settings(kind: Kind, _now: Instant, settings: &Settings) -> Self {
+        let algorithm = match kind {
+            Kind::Fixed => Algorithm::Fixed(Fixed::new(settings.fixed_window)),
+            Kind::Cubic => Algorithm::Cubic(Cubic::new(settings.initial_window)),
+        };
+        let granted = each!(&algorithm, inner => inner.window());
+        Self { algorithm, granted }
+    }
+
+    /// Takes over a smaller window at once; a larger one as far as `newly_acked` packets allow.
+    fn grant(&mut self, newly_acked: u32) {
+        let asked = each!(&self.algorithm, inner => inner.window()).min(WINDOW_MAX);
+        // [CDP-CC-3] growth is bounded by the packets newly acknowledged, also when a reaction is undone
+        self.granted = asked.min(self.granted.saturating_add(newly_acked)).max(1);
+    }
+}
+
+impl Controller for Congestion {
+    fn handle_sent(&mut self, now: Instant, in_flight: u32, is_app_limited: bool) {
+        each!(&mut self.algorithm, inner => inner.handle_sent(now, in_flight, is_app_limited));
+        self.grant(0);
+    }
+
+    fn handle_ack(&mut self, ack: &Ack) {
+        each!(&mut self.algorithm, inner => inner.handle_ack(ack));
+        self.grant(ack.newly_acked);
+    }
+
+    fn handle_loss(&mut self, loss: &Loss) {
+        each!(&mut self.algorithm, inner => inner.handle_loss(loss));
+        self.grant(0);
+    }
+
+    fn handle_ecn(&mut self, now: Instant, sent_at: Instant) {
+        each!(&mut self.algorithm, inner => inner.handle_ecn(now, sent_at));
+        self.grant(0);
+    }
+
+    fn handle_spurious(&mut self, now: Instant) {
+        each!(&mut self.algorithm, inner => inner.handle_spurious(now));
+        self.grant(0);
+    }
+
+    fn window(&self) -> u32 {
+        self.granted
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        each!(&self.algorithm, inner => inner.pacing_rate())
+    }
+
+    fn name(&self) -> &'static str {
+        each!(&self.algorithm, inner => inner.name())
+    }
+}
