@@ -1,0 +1,260 @@
+//! The checked view of one packet, and the stateless checks that lead to it.
+
+use bytes::Bytes;
+use weft_base::limits::SYN_BYTES_MIN;
+use weft_base::{FlowKey, Seq};
+
+use crate::header::{self, HEADER_LEN, VERSION_MASK, parse_addresses};
+use crate::tlv::parse::{Parsed, parse};
+use crate::{Encapsulation, Header, Kind, Tlvs, Trigger, seal};
+
+/// Most bytes after the EtherType of a frame that may be padded (CDP-HDR-10).
+const PADDED_FRAME_MAX: usize = 46;
+/// Fewest bytes of a packet of another version that is answered (CDP-HDR-4).
+const ANSWERED_VERSION_LEN: usize = 36;
+
+/// A packet that passed every stateless check of section 2.2, in its order.
+///
+/// The bytes are shared, not copied, and end at LENGTH. A control packet's TLVs were checked and are read again
+/// by [`Packet::tlvs`], so that the packet stays small.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Packet {
+    header: Header,
+    bytes: Bytes,
+}
+
+/// Why a packet is dropped before anybody looks at its connection (CDP-CHK-3).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum DropReason {
+    /// Fewer than 28 bytes.
+    Short,
+    /// VER is not 1.
+    Version,
+    /// LENGTH is below 28 or above what came.
+    Length,
+    /// Bytes after LENGTH where none may be.
+    Trailing,
+    /// A flag set that section 2.1 does not list.
+    Flags,
+    /// A node or port that may not appear, or an end that talks to itself.
+    Address,
+    /// TLVs of wrong syntax.
+    Tlv,
+    /// A SYN of fewer than 128 bytes.
+    SynSize,
+    /// A SYN or SYN|ACK without CRC, or a wrong CRC.
+    Crc,
+}
+
+impl DropReason {
+    /// All of them, in the order of the checks.
+    pub const ALL: [Self; 9] = [
+        Self::Short,
+        Self::Version,
+        Self::Length,
+        Self::Trailing,
+        Self::Flags,
+        Self::Address,
+        Self::Tlv,
+        Self::SynSize,
+        Self::Crc,
+    ];
+
+    /// The word for it in the test vectors and in counters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Short => "short",
+            Self::Version => "version",
+            Self::Length => "length",
+            Self::Trailing => "trailing",
+            Self::Flags => "flags",
+            Self::Address => "address",
+            Self::Tlv => "tlv",
+            Self::SynSize => "syn",
+            Self::Crc => "crc",
+        }
+    }
+}
+
+/// What to do with bytes that are no packet of version 1.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// Count it and say nothing.
+    Drop(DropReason),
+    /// Count it and answer the trigger by an echo-form RST with [`Reason::VERSION`](crate::Reason::VERSION).
+    Answer(DropReason, Trigger),
+}
+
+impl Refused {
+    /// The reason to count it under.
+    #[must_use]
+    pub const fn reason(&self) -> DropReason {
+        match self {
+            Self::Drop(reason) | Self::Answer(reason, _) => *reason,
+        }
+    }
+}
+
+impl From<DropReason> for Refused {
+    fn from(reason: DropReason) -> Self {
+        Self::Drop(reason)
+    }
+}
+
+impl Packet {
+    /// Checks what an underlay handed over: the bytes of one UDP datagram, or those after the EtherType.
+    ///
+    /// [CDP-CHK-1] The checks are done in this order and stop at the first that fails: at least 28 bytes, VER,
+    /// LENGTH, bytes after LENGTH, flags, addresses, TLV syntax, and for SYN packets size, CRC and critical TLVs.
+    /// A SYN that is to be refused for its critical TLVs is a packet, and its [`Tlvs::refusal`] says so.
+    ///
+    /// # Errors
+    ///
+    /// The first check that fails.
+    pub fn new_checked(mut bytes: Bytes, encapsulation: Encapsulation) -> Result<Self, Refused> {
+        let Some(head) = bytes.first_chunk::<HEADER_LEN>() else {
+            return Err(DropReason::Short.into());
+        };
+        if head[0] & VERSION_MASK != header::VERSION << 4 {
+            return Err(refuse_version(bytes));
+        }
+        let length = usize::from(u16::from_be_bytes([head[12], head[13]]));
+        // [CDP-HDR-8] LENGTH is at least 28 and at most what came
+        if length < HEADER_LEN || length > bytes.len() {
+            return Err(DropReason::Length.into());
+        }
+        // [CDP-HDR-10], [CDP-HDR-11] bytes after LENGTH: only in a short frame, and ignored there
+        let may_be_padded = encapsulation == Encapsulation::Ethernet && bytes.len() <= PADDED_FRAME_MAX;
+        if length < bytes.len() && !may_be_padded {
+            return Err(DropReason::Trailing.into());
+        }
+        let header = Header::parse(head)?;
+        // [CDP-HDR-9] from here on LENGTH alone is the end of the packet
+        bytes.truncate(length);
+        let packet = Self { header, bytes };
+        if header.kind.has_tlvs() {
+            packet.check_tlvs()?;
+        }
+        Ok(packet)
+    }
+
+    /// The header.
+    #[must_use]
+    pub const fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The flag set.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.header.kind
+    }
+
+    /// The flow as its receiver keys it: the destination is the local end.
+    #[must_use]
+    pub const fn flow(&self) -> FlowKey {
+        self.header.flow()
+    }
+
+    /// The whole packet, up to LENGTH.
+    #[must_use]
+    pub const fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The data segment, without a copy; empty in control packets.
+    #[must_use]
+    pub fn payload(&self) -> Bytes {
+        if self.header.kind.has_tlvs() { Bytes::new() } else { self.bytes.slice(HEADER_LEN..) }
+    }
+
+    /// Bytes of the data segment; 0 in control packets.
+    #[must_use]
+    pub fn payload_len(&self) -> usize {
+        if self.header.kind.has_tlvs() { 0 } else { self.bytes.len() - HEADER_LEN }
+    }
+
+    /// C of [CDP-SEAL-1], computed anew.
+    #[must_use]
+    pub fn checksum(&self) -> u32 {
+        match self.bytes.split_first_chunk() {
+            Some((head, rest)) => seal::checksum(head, rest),
+            None => 0,
+        }
+    }
+
+    /// The number of this packet, on a connection that is `sealed` or not.
+    ///
+    /// [CDP-SEAL-3] s = SEQ XOR (C << 32); a damaged packet shows as a number that is not current. [CDP-SEAL-4]
+    /// SYN, SYN|ACK and echo-form RST are never sealed. [CDP-SEAL-5] Without integrity SEQ is s itself.
+    #[must_use]
+    pub fn seq(&self, sealed: bool) -> Seq {
+        if sealed && self.header.kind.is_sealed() {
+            Seq::new(self.header.seq.get() ^ (u64::from(self.checksum()) << 32))
+        } else {
+            self.header.seq
+        }
+    }
+
+    /// In an echo-form RST: the number of the packet that it refuses, by [CDP-RST-9].
+    #[must_use]
+    pub fn echoed_seq(&self, sealed: bool) -> Seq {
+        let seal = if sealed { u64::from(self.header.ack) << 32 } else { 0 };
+        Seq::new(self.header.seq.get() ^ seal)
+    }
+
+    /// The TLVs, read anew; none in a DAT packet.
+    #[must_use]
+    pub fn tlvs(&self) -> Tlvs {
+        // [CDP-TLV-1] TLVs appear only in packets with DAT=0
+        if self.bytes.len() == HEADER_LEN || !self.header.kind.has_tlvs() {
+            return Tlvs::default();
+        }
+        self.parse_tlvs().map(|parsed| parsed.tlvs).unwrap_or_default()
+    }
+
+    fn parse_tlvs(&self) -> Option<Parsed> {
+        parse(&self.bytes[HEADER_LEN..], self.header.kind, self.header.ece)
+    }
+
+    fn check_tlvs(&self) -> Result<(), DropReason> {
+        if self.bytes.len() == HEADER_LEN && !self.header.kind.is_open() {
+            return Ok(());
+        }
+        let parsed = self.parse_tlvs().ok_or(DropReason::Tlv)?;
+        // [CDP-SYN-3] a SYN shorter than 128 bytes
+        if self.header.kind == Kind::Syn && self.bytes.len() < SYN_BYTES_MIN {
+            return Err(DropReason::SynSize);
+        }
+        match parsed.crc {
+            Some((value_at, value)) if self.open_checksum(value_at) == Some(value) => Ok(()),
+            // [CDP-SYN-2] a SYN or SYN|ACK with a wrong CRC or none; an echo-form RST may do without
+            None if !self.header.kind.is_open() => Ok(()),
+            _ => Err(DropReason::Crc),
+        }
+    }
+
+    fn open_checksum(&self, value_at: usize) -> Option<u32> {
+        let (head, rest) = self.bytes.split_first_chunk()?;
+        Some(seal::open_checksum(head, rest, value_at))
+    }
+}
+
+/// What to do with a packet whose VER is not 1.
+#[cold]
+fn refuse_version(bytes: Bytes) -> Refused {
+    let answered = bytes.first_chunk::<HEADER_LEN>().is_some_and(|head| {
+        // [CDP-HDR-2] VER 0 and 15 are dropped without an answer
+        let version_has_answer = (2..=14).contains(&(head[0] >> 4));
+        // [CDP-HDR-3] bytes 0..11 mean the same in every version, so RST and the addresses can be read
+        let is_reset = head[4] & header::RST != 0;
+        version_has_answer && !is_reset && parse_addresses(head).is_some()
+    });
+    // [CDP-HDR-4] 36 bytes have room for REASON and VERSIONS; a shorter packet is dropped
+    if answered && bytes.len() >= ANSWERED_VERSION_LEN {
+        Refused::Answer(DropReason::Version, Trigger::of_other_version(bytes))
+    } else {
+        Refused::Drop(DropReason::Version)
+    }
+}
