@@ -2,6 +2,8 @@
 //!
 //! This file holds the outline the socket face is written against; the bodies follow.
 
+pub mod wheel;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -1,0 +1,479 @@
+//! Timers in a hierarchical wheel: constant time to set, move and cancel, whatever their number.
+//!
+//! Time is cut into ticks of 2^16 ns (65.5 µs). A due time is rounded up to a tick, so nothing fires early, and
+//! fires late by less than a tick (plus the delay of whoever calls [`TimerWheel::advance`]).
+//!
+//! Algorithm: eight levels of 64 slots; a slot of level 0 is one tick, of level n 64 times a slot of level n − 1.
+//! Together they count all 48 bits of ticks that an [`Instant`] has, so there is no list for what is too far off. A
+//! timer lies at the level of the highest 6-bit digit in which its tick differs from the current tick, in the slot of
+//! that digit. All digits above agree, so in each level the occupied slots lie ahead of the current one, and every
+//! timer of a level is due before any of a higher level: the next slot is the lowest bit of the lowest occupied
+//! level. When a slot of a higher level begins, its timers move down, at most seven times in a timer's life.
+//!
+//! Re-arming is lazy. A timer that moves to later stays where it lies and keeps its new tick; when its slot comes up
+//! it is put where it belongs. So a retransmission timer that every acknowledgement puts off costs one store each.
+//!
+//! Memory: 2 KiB, and one entry per timer that is set; re-arming adds none. Who sets one timer per connection
+//! has as many entries as the table has connections. Entries are reused and not given back.
+
+use weft_base::Instant;
+
+const TICK_BITS: u32 = 16;
+const DIGIT_BITS: usize = 6;
+const SLOTS: usize = 1 << DIGIT_BITS;
+const LEVELS: usize = 8;
+/// The last tick, which also stands for "never".
+const LAST_TICK: u64 = u64::MAX >> TICK_BITS;
+const _: () = assert!(LAST_TICK.count_ones() as usize == LEVELS * DIGIT_BITS);
+
+/// Place of timers that are due already; the places before it are `level * SLOTS + slot`.
+const LATE: usize = LEVELS * SLOTS;
+/// No entry: the end of a list.
+const NONE: u32 = u32::MAX;
+
+/// Timers that each carry a value, to be handed back when it is due.
+///
+/// ```
+/// use std::time::Duration;
+/// use weft_base::Instant;
+/// use weft_engine::wheel::TimerWheel;
+///
+/// let start = Instant::ZERO;
+/// let mut wheel = TimerWheel::new(start);
+/// let probe = wheel.schedule("probe", start + Duration::from_millis(10));
+/// wheel.schedule("keep-alive", start + Duration::from_secs(7_200));
+/// assert!(wheel.reschedule(probe, start + Duration::from_millis(15)));
+///
+/// let mut fired = Vec::new();
+/// wheel.advance(start + Duration::from_millis(14), |name| fired.push(name));
+/// assert!(fired.is_empty());
+/// wheel.advance(start + Duration::from_millis(16), |name| fired.push(name));
+/// assert_eq!(fired, ["probe"]);
+/// ```
+#[derive(Debug)]
+pub struct TimerWheel<T> {
+    /// The current tick. What was due by it has been handed back, or is in the list `LATE`.
+    tick: u64,
+    /// The slots of each level that hold something, as bits.
+    occupied: [u64; LEVELS],
+    /// First entry of each place.
+    heads: [u32; LATE + 1],
+    entries: Vec<Entry<T>>,
+    free: u32,
+    len: usize,
+}
+
+/// The name of a timer from [`TimerWheel::schedule`] on; it ends when the timer fires or is cancelled.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Timer {
+    index: u32,
+    generation: u32,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    /// `None` while the entry is free.
+    value: Option<T>,
+    /// When it is due; its place may come up earlier.
+    due_tick: u64,
+    generation: u32,
+    place: usize,
+    prev: u32,
+    next: u32,
+}
+
+impl<T> TimerWheel<T> {
+    /// Longest time by which a timer fires late, and the grain of [`TimerWheel::next_due`], in nanoseconds.
+    pub const TICK_NS: u64 = 1 << TICK_BITS;
+
+    /// An empty wheel at the time `now`.
+    #[must_use]
+    pub fn new(now: Instant) -> Self {
+        Self {
+            tick: now.as_nanos() >> TICK_BITS,
+            occupied: [0; LEVELS],
+            heads: [NONE; LATE + 1],
+            entries: Vec::new(),
+            free: NONE,
+            len: 0,
+        }
+    }
+
+    /// Timers that are set.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether no timer is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Sets a timer: `value` comes back from the first [`TimerWheel::advance`] to `due` or later. A time that has
+    /// passed is due at once.
+    ///
+    /// # Panics
+    ///
+    /// With more than 2^32 − 2 timers.
+    pub fn schedule(&mut self, value: T, due: Instant) -> Timer {
+        let index = self.take_entry();
+        let due_tick = tick_of(due);
+        let entry = &mut self.entries[index as usize];
+        entry.value = Some(value);
+        entry.due_tick = due_tick;
+        let generation = entry.generation;
+        self.link(index);
+        self.len += 1;
+        Timer { index, generation }
+    }
+
+    /// Moves a timer to `due`, earlier or later. False if it has fired or was cancelled, and so must be set anew.
+    pub fn reschedule(&mut self, timer: Timer, due: Instant) -> bool {
+        let due_tick = tick_of(due);
+        let Some(entry) = self.entry_mut(timer) else { return false };
+        let is_later = due_tick >= entry.due_tick;
+        entry.due_tick = due_tick;
+        if !is_later {
+            self.unlink(timer.index);
+            self.link(timer.index);
+        }
+        true
+    }
+
+    /// Takes a timer back with its value; `None` if it has fired or was cancelled.
+    pub fn cancel(&mut self, timer: Timer) -> Option<T> {
+        self.entry_mut(timer)?;
+        self.unlink(timer.index);
+        self.release_entry(timer.index)
+    }
+
+    /// Hands the values of all timers that are due by `now` to `expired`, in no promised order. Time does not go back:
+    /// an earlier `now` than before hands over only what was set too late.
+    pub fn advance(&mut self, now: Instant, mut expired: impl FnMut(T)) {
+        let target = now.as_nanos() >> TICK_BITS;
+        loop {
+            self.settle(LATE, &mut expired);
+            match self.next_slot() {
+                Some((place, start)) if start <= target => {
+                    self.tick = start;
+                    self.settle(place, &mut expired);
+                }
+                _ => break,
+            }
+        }
+        self.tick = self.tick.max(target);
+    }
+
+    /// When to call [`TimerWheel::advance`] next; `None` if no timer is set.
+    ///
+    /// Never later than the earliest timer. It may be earlier (a slot of a higher level begins, or a timer was put
+    /// off): then the call hands over nothing and the next answer is nearer. A timer causes at most eight such calls,
+    /// and one more for each time it was put off and its old slot came up.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Instant> {
+        let tick = if self.heads[LATE] == NONE { self.next_slot()?.1 } else { self.tick };
+        Some(Instant::from_nanos(tick << TICK_BITS))
+    }
+
+    /// The occupied place that begins next, and the tick at which it begins.
+    fn next_slot(&self) -> Option<(usize, u64)> {
+        let level = self.occupied.iter().position(|&slots| slots != 0)?;
+        let slot = self.occupied[level].trailing_zeros();
+        let shift = level * DIGIT_BITS;
+        let digits_above = self.tick >> shift >> DIGIT_BITS << DIGIT_BITS << shift;
+        Some((level * SLOTS + slot as usize, digits_above | u64::from(slot) << shift))
+    }
+
+    /// Empties a place whose time has come: hands over what is due, and puts the rest where it belongs.
+    fn settle(&mut self, place: usize, expired: &mut impl FnMut(T)) {
+        let mut next = std::mem::replace(&mut self.heads[place], NONE);
+        if place < LATE {
+            self.occupied[place / SLOTS] &= !(1 << (place % SLOTS));
+        }
+        while next != NONE {
+            let index = next;
+            let entry = &self.entries[index as usize];
+            next = entry.next;
+            if entry.due_tick > self.tick {
+                self.link(index);
+            } else if let Some(value) = self.release_entry(index) {
+                expired(value);
+            }
+        }
+    }
+
+    /// Puts an entry first into the list of the place where its tick belongs.
+    fn link(&mut self, index: u32) {
+        let due_tick = self.entries[index as usize].due_tick;
+        let place = if due_tick <= self.tick {
+            LATE
+        } else {
+            let level = (due_tick ^ self.tick).ilog2() as usize / DIGIT_BITS;
+            #[allow(clippy::cast_possible_truncation)] // the remainder is below SLOTS
+            let slot = (due_tick >> (level * DIGIT_BITS)) as usize % SLOTS;
+            self.occupied[level] |= 1 << slot;
+            level * SLOTS + slot
+        };
+        let next = std::mem::replace(&mut self.heads[place], index);
+        let entry = &mut self.entries[index as usize];
+        (entry.place, entry.prev, entry.next) = (place, NONE, next);
+        if let Some(next) = self.entries.get_mut(next as usize) {
+            next.prev = index;
+        }
+    }
+
+    /// Takes an entry out of its list.
+    fn unlink(&mut self, index: u32) {
+        let Entry { place, prev, next, .. } = self.entries[index as usize];
+        if let Some(next) = self.entries.get_mut(next as usize) {
+            next.prev = prev;
+        }
+        if let Some(prev) = self.entries.get_mut(prev as usize) {
+            prev.next = next;
+            return;
+        }
+        self.heads[place] = next;
+        if next == NONE && place < LATE {
+            self.occupied[place / SLOTS] &= !(1 << (place % SLOTS));
+        }
+    }
+
+    fn entry_mut(&mut self, timer: Timer) -> Option<&mut Entry<T>> {
+        let entry = self.entries.get_mut(timer.index as usize)?;
+        (entry.generation == timer.generation && entry.value.is_some()).then_some(entry)
+    }
+
+    /// A free entry, or a new one.
+    fn take_entry(&mut self) -> u32 {
+        if let Some(entry) = self.entries.get(self.free as usize) {
+            return std::mem::replace(&mut self.free, entry.next);
+        }
+        let index = u32::try_from(self.entries.len()).ok().filter(|&index| index != NONE);
+        let index = index.expect("fewer than 2^32 - 1 timers");
+        self.entries.push(Entry {
+            value: None,
+            due_tick: 0,
+            generation: 0,
+            place: LATE,
+            prev: NONE,
+            next: NONE,
+        });
+        index
+    }
+
+    /// Frees an entry that is in no list, which ends the timer's name.
+    fn release_entry(&mut self, index: u32) -> Option<T> {
+        let entry = &mut self.entries[index as usize];
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.next = std::mem::replace(&mut self.free, index);
+        self.len -= 1;
+        entry.value.take()
+    }
+}
+
+/// The first tick that is not before `due`.
+fn tick_of(due: Instant) -> u64 {
+    due.as_nanos().div_ceil(1 << TICK_BITS).min(LAST_TICK)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    fn advance<T>(wheel: &mut TimerWheel<T>, now: Instant) -> Vec<T> {
+        let mut fired = Vec::new();
+        wheel.advance(now, |value| fired.push(value));
+        fired
+    }
+
+    #[test]
+    fn a_tick_is_at_most_a_millisecond() {
+        const { assert!(TimerWheel::<()>::TICK_NS <= 1_000_000) };
+    }
+
+    #[test]
+    fn nothing_fires_early_and_nothing_a_tick_late() {
+        for due_ns in [1, 65_535, 65_536, 65_537, 1_000_000_007, 7_200_000_000_001] {
+            let mut wheel = TimerWheel::new(at(0));
+            wheel.schedule((), at(due_ns));
+            assert!(advance(&mut wheel, at(due_ns - 1)).is_empty(), "{due_ns} fired early");
+            let late = at(due_ns + TimerWheel::<()>::TICK_NS - 1);
+            assert_eq!(advance(&mut wheel, late).len(), 1, "{due_ns} fired late");
+        }
+    }
+
+    #[test]
+    fn what_is_overdue_fires_at_the_next_call_even_at_the_same_time() {
+        let now = at(1 << 40);
+        let mut wheel = TimerWheel::new(now);
+        wheel.schedule("now", now);
+        wheel.schedule("long ago", Instant::ZERO);
+        assert_eq!(wheel.next_due(), Some(now));
+        assert_eq!(advance(&mut wheel, now).len(), 2);
+        wheel.schedule("again", now);
+        assert_eq!(advance(&mut wheel, Instant::ZERO), ["again"], "even if time seems to go back");
+        assert_eq!(wheel.next_due(), None);
+    }
+
+    #[test]
+    fn what_is_overdue_can_be_put_off() {
+        let mut wheel = TimerWheel::new(at(1 << 40));
+        let timer = wheel.schedule((), Instant::ZERO);
+        assert!(wheel.reschedule(timer, at(1 << 41)));
+        assert!(advance(&mut wheel, at(1 << 40)).is_empty());
+        assert_eq!(advance(&mut wheel, at(1 << 41)).len(), 1);
+    }
+
+    #[test]
+    fn a_name_ends_with_its_timer() {
+        let mut wheel = TimerWheel::new(at(0));
+        let first = wheel.schedule(1, at(10));
+        assert_eq!(advance(&mut wheel, at(1 << 20)), [1]);
+        let second = wheel.schedule(2, at(1 << 30));
+        assert_eq!((first.index, wheel.len()), (second.index, 1), "the entry is used again");
+        assert!(!wheel.reschedule(first, at(0)));
+        assert_eq!(wheel.cancel(first), None);
+        assert_eq!(wheel.cancel(second), Some(2));
+        assert!(wheel.is_empty() && wheel.next_due().is_none());
+    }
+
+    #[test]
+    fn never_is_beyond_every_clock() {
+        let mut wheel = TimerWheel::new(at(0));
+        wheel.schedule((), Instant::MAX);
+        assert!(advance(&mut wheel, at(u64::MAX - (1 << 17))).is_empty());
+    }
+
+    #[test]
+    fn putting_off_adds_no_entry_and_does_not_move_the_timer() {
+        let mut wheel = TimerWheel::new(at(0));
+        let timer = wheel.schedule((), at(0) + Duration::from_millis(200));
+        for millis in 0..100_000 {
+            assert!(wheel.reschedule(timer, at(0) + Duration::from_millis(200 + millis)));
+            assert!(advance(&mut wheel, at(0) + Duration::from_millis(millis)).is_empty());
+        }
+        assert_eq!(wheel.entries.len(), 1);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Operation {
+        Schedule(u64),
+        Reschedule(usize, u64),
+        Cancel(usize),
+        Advance(u64),
+        Sleep,
+    }
+
+    /// Times ahead, from nanoseconds to days.
+    fn delay_ns() -> impl Strategy<Value = u64> {
+        (0_u32..48, any::<u64>()).prop_map(|(bits, random)| random & ((1 << bits) - 1))
+    }
+
+    fn operation() -> impl Strategy<Value = Operation> {
+        prop_oneof![
+            4 => delay_ns().prop_map(Operation::Schedule),
+            4 => (any::<usize>(), delay_ns()).prop_map(|(pick, delay)| Operation::Reschedule(pick, delay)),
+            1 => any::<usize>().prop_map(Operation::Cancel),
+            2 => delay_ns().prop_map(Operation::Advance),
+            2 => Just(Operation::Sleep),
+        ]
+    }
+
+    /// A wheel beside the plainest truth: due ticks in a map.
+    struct Pair {
+        now_ns: u64,
+        wheel: TimerWheel<u32>,
+        model: BTreeMap<u32, (Timer, u64)>,
+        count: u32,
+    }
+
+    impl Pair {
+        fn pick(&self, pick: usize) -> Option<u32> {
+            self.model.keys().nth(pick % self.model.len().max(1)).copied()
+        }
+
+        fn apply(&mut self, operation: Operation) {
+            match operation {
+                Operation::Schedule(delay) => {
+                    let due_ns = self.now_ns + delay;
+                    let timer = self.wheel.schedule(self.count, at(due_ns));
+                    self.model.insert(self.count, (timer, due_ns));
+                    self.count += 1;
+                }
+                Operation::Reschedule(pick, delay) => {
+                    let Some(id) = self.pick(pick) else { return };
+                    let (timer, due_ns) = self.model.get_mut(&id).unwrap();
+                    *due_ns = self.now_ns + delay;
+                    assert!(self.wheel.reschedule(*timer, at(*due_ns)));
+                }
+                Operation::Cancel(pick) => {
+                    let Some(id) = self.pick(pick) else { return };
+                    let (timer, _) = self.model.remove(&id).unwrap();
+                    assert_eq!(self.wheel.cancel(timer), Some(id));
+                }
+                Operation::Advance(delay) => self.advance_to(self.now_ns + delay),
+                Operation::Sleep => self.sleep(),
+            }
+            self.check();
+        }
+
+        fn advance_to(&mut self, now_ns: u64) {
+            self.now_ns = now_ns.max(self.now_ns);
+            let tick = self.now_ns >> TICK_BITS;
+            let mut fired = advance(&mut self.wheel, at(self.now_ns));
+            fired.sort_unstable();
+            let mut due = Vec::new();
+            self.model.retain(|id, (_, due_ns)| {
+                let is_due = tick_of(at(*due_ns)) <= tick;
+                due.extend(is_due.then_some(*id));
+                !is_due
+            });
+            assert_eq!(fired, due);
+        }
+
+        /// Sleeps as an engine would until something fires.
+        fn sleep(&mut self) {
+            let len = self.wheel.len();
+            let mut wakes = 0;
+            while let Some(next) = self.wheel.next_due().filter(|_| self.wheel.len() == len) {
+                self.advance_to(next.as_nanos());
+                wakes += 1;
+                assert!(wakes <= 9 * (len + 1), "sleeping makes no progress");
+            }
+        }
+
+        fn check(&self) {
+            assert_eq!(self.wheel.len(), self.model.len());
+            let earliest = self.model.values().map(|(_, due_ns)| tick_of(at(*due_ns)) << TICK_BITS).min();
+            let next = self.wheel.next_due().map(Instant::as_nanos);
+            assert!(next.is_some() == earliest.is_some() && next <= earliest.map(|e| e.max(self.now_ns)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_wheel_does_what_a_map_does(
+            start in 0..1_u64 << 60,
+            operations in prop::collection::vec(operation(), 1..200),
+        ) {
+            let wheel = TimerWheel::new(at(start));
+            let mut pair = Pair { now_ns: start, wheel, model: BTreeMap::new(), count: 0 };
+            for operation in operations {
+                pair.apply(operation);
+            }
+            pair.advance_to(u64::MAX);
+            prop_assert!(pair.wheel.is_empty());
+        }
+    }
+}
