@@ -1,0 +1,306 @@
+//! What goes out: an ordered list of producers, each asked "is anything due?".
+
+use std::ops::Range;
+use std::time::Duration;
+
+use bytes::Bytes;
+use weft_base::Instant;
+use weft_wire::emit::{echo_reset, emit_control, emit_data};
+use weft_wire::{Emit, Grease, HEADER_LEN, Header, Kind, Reason, Time, Tlvs};
+
+use super::{Connection, no_body};
+use crate::lifecycle::State;
+use crate::open;
+use crate::receiver::AckDue;
+use crate::sender::Numbered;
+use crate::stats::LimitedBy;
+use crate::timers::Timer;
+
+/// One packet to be sent: its head lies in the buffer that was handed to `poll_transmit`, its body follows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Where the head lies: header, and TLVs in control packets.
+    pub head: Range<usize>,
+    /// The data segment; empty in control packets.
+    pub body: Bytes,
+    /// The packet exceeds the present limit of the path and may be cut by IP (CDP-MTU-6).
+    pub may_fragment: bool,
+    /// 0 for a first transmission, k for retransmission k (CDP-IO-2).
+    pub attempt: u32,
+    /// An echo-form RST, which counts against the limits of the process (CDP-LIM-3).
+    pub is_echo_reset: bool,
+}
+
+impl Connection {
+    /// The next packet; its head is appended to `head`. `None` when nothing may go now.
+    pub fn poll_transmit(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
+        if self.state == State::Closed {
+            return self.transmit_last_words(head);
+        }
+        if let Some((packet, reason, detail)) = self.control.echo.take() {
+            return transmit_echo_reset(head, &packet, reason, detail);
+        }
+        if !self.state.is_synchronized() {
+            return std::mem::take(&mut self.control.open).then(|| self.transmit_open(now, head));
+        }
+        let transmit = self
+            .transmit_cookie(now, head)
+            .or_else(|| self.transmit_mtu_probe(now, head))
+            .or_else(|| self.transmit_pin(now, head))
+            .or_else(|| self.transmit_challenge(now, head))
+            .or_else(|| self.transmit_feedback(now, head))
+            .or_else(|| self.transmit_numbered(now, head))
+            .or_else(|| self.transmit_ack(now, head));
+        if transmit.is_none() {
+            self.settle(now);
+        }
+        transmit
+    }
+
+    /// RST|ACK or the refusal of a SYN|ACK, and then nothing.
+    fn transmit_last_words(&mut self, head: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some((packet, reason, detail)) = self.control.echo.take() {
+            return transmit_echo_reset(head, &packet, reason, detail);
+        }
+        let reason = self.control.reset.take()?;
+        // [CDP-RST-1] RST|ACK, sealed as agreed, SEQ = SND.NXT, with REASON
+        let tlvs = Tlvs { reason: Some((reason, None)), discarded: self.told_discarded(), ..Tlvs::default() };
+        Some(self.transmit_control(Kind::Reset, &tlvs, head))
+    }
+
+    /// SYN, or SYN|ACK.
+    fn transmit_open(&mut self, now: Instant, head: &mut Vec<u8>) -> Transmit {
+        let is_syn = self.state == State::SynSent;
+        self.open_tries += 1;
+        self.sent_at = now;
+        if self.active {
+            let wait = doubled(self.config.rto_init, self.open_tries, self.config.rto_max);
+            // [CDP-CKE-4] a passive end repeats SYN|ACK only in answer to a SYN
+            self.timers.set(Timer::Syn, now + wait);
+        }
+        let kind = if is_syn { Kind::Syn } else { Kind::SynAck };
+        let mut header = Header::new(kind, self.flow);
+        // [CDP-SEQ-5] the SYN takes ISS
+        header.seq = self.iss;
+        header.rtx = self.open_tries > 1;
+        // [CDP-SYN-9] not scaled
+        header.window = u16::try_from(self.config.receive_slots).unwrap_or(u16::MAX);
+        let (tlvs, options) = if is_syn {
+            // [CDP-TLV-9] one TLV that nobody knows
+            let grease = Some(Grease::random(self.jitter.next()));
+            (open::offer(&self.config), Emit { grease, ..Emit::default() })
+        } else {
+            header.ack = (self.irs + 1).low32();
+            (
+                open::answer(&self.config, &self.agreed),
+                Emit { max_len: Some(self.syn_len), ..Emit::default() },
+            )
+        };
+        let start = head.len();
+        emit_control(head, &header, &tlvs, &options);
+        self.stats.packets_sent += 1;
+        control_packet(start..head.len())
+    }
+
+    /// [CDP-CKE-9] Until the COOKIE may be forgotten nothing but cookie echoes is sent.
+    fn transmit_cookie(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
+        self.cookie.as_ref()?;
+        let due = self.receiver.ack_due() != AckDue::No || std::mem::take(&mut self.control.challenge);
+        due.then(|| self.transmit_pure_ack(now, head))
+    }
+
+    fn transmit_mtu_probe(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
+        if self.state != State::Established || self.cookie.is_some() || !self.heard {
+            return None;
+        }
+        let (size, own) = self.sender.mtu.take_probe()?;
+        // [CDP-MTU-2] a PIN|ACK padded to the size, with a TIME token
+        let tlvs = Tlvs { time: Some(Time { own, echoed: 0 }), ..Tlvs::default() };
+        let pad_to = u16::try_from(HEADER_LEN + usize::from(size)).unwrap_or(u16::MAX);
+        self.timers.set(Timer::Mtu, now + self.sender.rtt.rto());
+        let start = head.len();
+        let header = self.header(Kind::Pin);
+        emit_control(head, &header, &tlvs, &Emit { pad_to, ..Emit::sealed(self.agreed.sealed) });
+        self.note_pin(now);
+        Some(control_packet(start..head.len()))
+    }
+
+    fn transmit_pin(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
+        if self.cookie.is_some() || !std::mem::take(&mut self.control.pin) {
+            return None;
+        }
+        let tlvs = Tlvs { discarded: self.told_discarded(), sack: self.told_sack(), ..Tlvs::default() };
+        let transmit = self.transmit_control(Kind::Pin, &tlvs, head);
+        self.note_pin(now);
+        Some(transmit)
+    }
+
+    fn note_pin(&mut self, now: Instant) {
+        self.stats.pins_sent += 1;
+        self.sent_at = now;
+        self.unanswered.count += 1;
+        let first = *self.unanswered.since.get_or_insert(now);
+        if self.active && self.state == State::Established {
+            // [CDP-KA-4] counted from the first PIN without an answer
+            self.timers.set_if_stopped(Timer::Expiry, first + self.agreed.keep_alive.expiry);
+        }
+    }
+
+    fn transmit_challenge(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
+        std::mem::take(&mut self.control.challenge).then(|| self.transmit_pure_ack(now, head))
+    }
+
+    /// An acknowledgement that a DAT packet cannot carry, as it needs TLVs.
+    fn transmit_feedback(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
+        if self.receiver.ack_due() != AckDue::Now {
+            return None;
+        }
+        let needs_tlvs = self.control.echoed_token != 0
+            || self.receiver.is_holding()
+            || self.receiver.ce_count() != self.told_ce
+            || self.told_discarded().is_some();
+        needs_tlvs.then(|| self.transmit_pure_ack(now, head))
+    }
+
+    fn transmit_numbered(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
+        if self.cookie.is_some() {
+            return None;
+        }
+        match self.sender.poll(now, &mut self.timers, &mut self.stats) {
+            Ok(numbered) => Some(self.transmit_number(now, numbered, head)),
+            Err(verdict) => {
+                self.note_verdict(now, verdict);
+                None
+            }
+        }
+    }
+
+    fn transmit_number(&mut self, now: Instant, numbered: Numbered, head: &mut Vec<u8>) -> Transmit {
+        let kind = if numbered.fin { Kind::Fin } else { Kind::Data };
+        let mut header = self.header(kind);
+        header.seq = numbered.seq;
+        header.eom = numbered.eom;
+        // [CDP-SEQ-7] the present ACK number, window and ECE, RTX=1, and a fresh seal
+        header.rtx = numbered.attempt > 0;
+        header.ece = self.receiver.acknowledged();
+        self.timers.stop(Timer::Ack);
+        self.sent_at = now;
+        let start = head.len();
+        if numbered.fin {
+            if numbered.attempt == 0 {
+                self.timers.set(Timer::FinGiveUp, now + self.config.fin_give_up);
+            }
+            let tlvs = Tlvs {
+                reason: Some((Reason::DONE, None)),
+                discarded: self.told_discarded(),
+                ..Tlvs::default()
+            };
+            emit_control(head, &header, &tlvs, &Emit::sealed(self.agreed.sealed));
+        } else {
+            emit_data(head, &header, &numbered.payload, self.agreed.sealed);
+        }
+        self.stats.packets_sent += 1;
+        Transmit {
+            head: start..head.len(),
+            // [CDP-MTU-6] one that exceeds the present limit may be cut by IP, all others may not
+            may_fragment: numbered.payload.len() > usize::from(self.sender.mtu.current()),
+            body: numbered.payload,
+            attempt: numbered.attempt,
+            is_echo_reset: false,
+        }
+    }
+
+    fn transmit_ack(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
+        (self.receiver.ack_due() == AckDue::Now).then(|| self.transmit_pure_ack(now, head))
+    }
+
+    fn transmit_pure_ack(&mut self, now: Instant, head: &mut Vec<u8>) -> Transmit {
+        let echoed = std::mem::take(&mut self.control.echoed_token);
+        self.told_ce = self.receiver.ce_count();
+        let mut header = self.header(Kind::Ack);
+        header.ece = self.receiver.acknowledged() && self.cookie.is_none();
+        let tlvs = Tlvs {
+            cookie: self.cookie.clone(),
+            sack: self.told_sack(),
+            time: (echoed != 0).then_some(Time { own: 0, echoed }),
+            ce_count: (self.told_ce > 0).then_some(self.told_ce),
+            discarded: self.told_discarded(),
+            ..Tlvs::default()
+        };
+        self.timers.stop(Timer::Ack);
+        self.sent_at = now;
+        self.stats.acks_sent += 1;
+        let start = head.len();
+        emit_control(head, &header, &tlvs, &Emit::sealed(self.agreed.sealed));
+        self.stats.packets_sent += 1;
+        control_packet(start..head.len())
+    }
+
+    fn transmit_control(&mut self, kind: Kind, tlvs: &Tlvs, head: &mut Vec<u8>) -> Transmit {
+        let start = head.len();
+        let header = self.header(kind);
+        emit_control(head, &header, tlvs, &Emit::sealed(self.agreed.sealed));
+        self.stats.packets_sent += 1;
+        control_packet(start..head.len())
+    }
+
+    /// [CDP-HDR-12] SEQ is SND.NXT; [CDP-HDR-14] with ACK=1 low32(RCV.NXT) and the present window.
+    fn header(&mut self, kind: Kind) -> Header {
+        let mut header = Header::new(kind, self.flow);
+        header.seq = self.sender.nxt();
+        header.window = self.receiver.grant();
+        header.ack = self.receiver.ack_number(self.holds_fin());
+        header
+    }
+
+    /// [CDP-SACK-2] while numbers after RCV.NXT are held, if the peer sent SACKOK.
+    fn told_sack(&self) -> Option<weft_wire::Sack> {
+        if self.agreed.peer_sack { self.receiver.sack() } else { None }
+    }
+
+    /// [CDP-ST-D] In FIN_WAIT, QUIET and CLOSE_WAIT discarded packets are told.
+    fn told_discarded(&self) -> Option<u32> {
+        let discarded = self.receiver.discarded();
+        (discarded > 0 && self.state != State::Established).then_some(discarded)
+    }
+
+    fn note_verdict(&mut self, now: Instant, verdict: LimitedBy) {
+        self.verdicts.enter(now, verdict, &mut self.stats);
+    }
+
+    /// Nothing may go now: arm what watches over that.
+    fn settle(&mut self, now: Instant) {
+        if self.receiver.ack_due() == AckDue::Later {
+            self.timers.set_if_stopped(Timer::Ack, now + self.config.ack_delay);
+        }
+        if self.sender.is_stuck() {
+            let wait = doubled(self.sender.rtt.rto(), self.persist_tries + 1, self.config.rto_max);
+            self.timers.set_if_stopped(Timer::Persist, now + wait);
+        }
+        if let Some(patience) = self.config.no_progress
+            && self.sender.is_window_closed()
+        {
+            self.timers.set_if_stopped(Timer::NoProgress, now + patience);
+        }
+    }
+}
+
+/// `base` doubled after each try but the first, up to `most`.
+pub(super) fn doubled(base: Duration, tries: u32, most: Duration) -> Duration {
+    base.saturating_mul(1 << tries.saturating_sub(1).min(20)).min(most.max(base))
+}
+
+fn control_packet(head: Range<usize>) -> Transmit {
+    Transmit { head, body: no_body(), may_fragment: false, attempt: 0, is_echo_reset: false }
+}
+
+fn transmit_echo_reset(
+    head: &mut Vec<u8>,
+    packet: &weft_wire::Packet,
+    reason: Reason,
+    detail: Option<u16>,
+) -> Option<Transmit> {
+    let start = head.len();
+    echo_reset(head, packet, reason, detail)
+        .then(|| Transmit { is_echo_reset: true, ..control_packet(start..head.len()) })
+}

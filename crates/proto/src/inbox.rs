@@ -1,0 +1,334 @@
+//! What has arrived in order and the user has not read yet.
+//!
+//! A packet of records is kept as it came and taken apart while the user reads, so that a packet costs one entry
+//! however many messages it carries. An entry gives its slots back when its last message has been read.
+
+use std::collections::VecDeque;
+
+use bytes::{Buf, Bytes};
+use weft_base::Service;
+use weft_wire::Reason;
+use weft_wire::records::{RECORD_HEAD, Record, Records, record_at};
+
+/// One message, or one chunk of a stream, as it lies in the frames it came in: a loan, not a copy.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Message {
+    parts: Vec<Bytes>,
+    len: usize,
+}
+
+impl Message {
+    fn whole(payload: Bytes) -> Self {
+        Self { len: payload.len(), parts: vec![payload] }
+    }
+
+    fn push(&mut self, part: Bytes) {
+        self.len += part.len();
+        if !part.is_empty() {
+            self.parts.push(part);
+        }
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the message has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The pieces, in order; each is a slice of a received frame.
+    #[must_use]
+    pub fn parts(&self) -> &[Bytes] {
+        &self.parts
+    }
+
+    /// Copies as much as fits into `buffer` and tells how much that was.
+    pub fn copy_to(&self, buffer: &mut [u8]) -> usize {
+        let mut at = 0;
+        for part in &self.parts {
+            let len = part.len().min(buffer.len() - at);
+            buffer[at..at + len].copy_from_slice(&part[..len]);
+            at += len;
+        }
+        at
+    }
+
+    /// All bytes in one piece; copies only if there are several.
+    #[must_use]
+    pub fn into_bytes(mut self) -> Bytes {
+        match self.parts.len() {
+            1 => self.parts.remove(0),
+            _ => self.parts.concat().into(),
+        }
+    }
+}
+
+/// What `recv` gave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Received {
+    /// Bytes written to the buffer.
+    pub len: usize,
+    /// Bytes of the message that did not fit and are lost, as with `recv(2)` on a datagram socket.
+    pub truncated: usize,
+    /// The peer has closed and everything has been read; `len` is 0.
+    pub end_of_file: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Entry {
+    /// One message in one packet, or a packet of the stream.
+    Packet(Bytes),
+    /// A message of several packets.
+    Assembled { message: Message, slots: u32 },
+    /// Whole records of one packet; none of them has MORE.
+    Records(Bytes),
+}
+
+/// What the receiver knows of the messages it may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub(crate) service: Service,
+    /// The largest message we announced (MESSAGE), if we did.
+    pub(crate) message_bytes: Option<u32>,
+    pub(crate) coalesce: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Inbox {
+    rules: Rules,
+    entries: VecDeque<Entry>,
+    /// The message whose end has not come.
+    open: Option<Message>,
+    open_packets: u32,
+    slots_used: u32,
+}
+
+impl Inbox {
+    pub(crate) fn new(rules: Rules) -> Self {
+        Self { rules, entries: VecDeque::new(), open: None, open_packets: 0, slots_used: 0 }
+    }
+
+    pub(crate) fn set_coalesce(&mut self, coalesce: bool) {
+        // [CDP-STR-4] COALESCE is ignored in stream service
+        self.rules.coalesce = coalesce && self.rules.service == Service::Datagram;
+    }
+
+    /// Slots that unread packets hold.
+    pub(crate) fn slots_used(&self) -> u32 {
+        self.slots_used
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// What must hold of a data segment before its packet is acknowledged.
+    pub(crate) fn check(&self, eom: bool, payload: &[u8]) -> Result<(), Reason> {
+        if self.rules.service == Service::Stream || eom {
+            return Ok(());
+        }
+        if self.rules.coalesce {
+            // [CDP-COA-5] a list that breaks the rules ends the connection, and this is checked before the ACK
+            let announced = self.rules.message_bytes.is_some();
+            return Records::new_checked(payload, announced).map(|_| ()).map_err(|_| Reason::PROTOCOL);
+        }
+        match self.rules.message_bytes {
+            Some(_) => Ok(()),
+            // [CDP-DG-9] EOM=0 without an announced MESSAGE and without COALESCE
+            None => Err(Reason::PROTOCOL),
+        }
+    }
+
+    /// Takes the next data segment in order, which [`Inbox::check`] has passed.
+    pub(crate) fn push(&mut self, eom: bool, payload: Bytes) -> Result<(), Reason> {
+        match self.rules.service {
+            Service::Stream => {
+                // [CDP-STR-3] an empty data segment is acknowledged and otherwise ignored
+                if !payload.is_empty() {
+                    self.push_entry(Entry::Packet(payload), 1);
+                }
+                Ok(())
+            }
+            Service::Datagram if eom => self.push_last_part(payload),
+            Service::Datagram if self.rules.coalesce => self.push_records(payload),
+            Service::Datagram => self.push_part(payload),
+        }
+    }
+
+    /// [CDP-DG-2] EOM=1: the whole message, or the last part if earlier parts are open.
+    fn push_last_part(&mut self, payload: Bytes) -> Result<(), Reason> {
+        if self.open.is_none() {
+            self.check_size(payload.len())?;
+            self.push_entry(Entry::Packet(payload), 1);
+            return Ok(());
+        }
+        self.push_part(payload)?;
+        self.finish_message();
+        Ok(())
+    }
+
+    fn push_part(&mut self, payload: Bytes) -> Result<(), Reason> {
+        let open = self.open.as_ref().map_or(0, Message::len);
+        self.check_size(open + payload.len())?;
+        self.open.get_or_insert_default().push(payload);
+        // [CDP-DG-7] a part leaves its slot for the message buffer
+        self.open_packets += 1;
+        Ok(())
+    }
+
+    /// [CDP-DG-8] A message that outgrows what we announced ends the connection.
+    fn check_size(&self, len: usize) -> Result<(), Reason> {
+        let limit = self.rules.message_bytes.map_or(usize::MAX, |limit| limit as usize);
+        if len > limit { Err(Reason::TOO_BIG) } else { Ok(()) }
+    }
+
+    fn finish_message(&mut self) {
+        if let Some(message) = self.open.take() {
+            let slots = std::mem::take(&mut self.open_packets);
+            self.push_entry(Entry::Assembled { message, slots }, slots);
+        }
+    }
+
+    fn push_records(&mut self, mut payload: Bytes) -> Result<(), Reason> {
+        // the end of a message that earlier packets began
+        if self.open.is_some() {
+            let Some(first) = record_at(&payload, 0) else { return Err(Reason::PROTOCOL) };
+            let end = first.range.end;
+            self.push_part(payload.slice(first.range))?;
+            if first.more {
+                return Ok(());
+            }
+            self.finish_message();
+            payload.advance(end);
+        }
+        // the beginning of a message that later packets go on with
+        let mut tail = None;
+        if let Some(last) = last_record(&payload).filter(|last| last.more) {
+            let start = last.range.start;
+            tail = Some(payload.slice(last.range));
+            payload.truncate(start - RECORD_HEAD);
+        }
+        if !payload.is_empty() {
+            self.push_entry(Entry::Records(payload), 1);
+        }
+        tail.map_or(Ok(()), |tail| self.push_part(tail))
+    }
+
+    fn push_entry(&mut self, entry: Entry, slots: u32) {
+        self.entries.push_back(entry);
+        self.slots_used += slots;
+    }
+
+    /// The next message, or the next chunk of the stream.
+    pub(crate) fn pop(&mut self) -> Option<Message> {
+        match self.entries.front_mut()? {
+            Entry::Records(payload) => {
+                let record = record_at(payload, 0)?;
+                let end = record.range.end;
+                let message = Message::whole(payload.slice(record.range));
+                payload.advance(end);
+                if payload.is_empty() {
+                    self.drop_front();
+                }
+                Some(message)
+            }
+            Entry::Packet(payload) => {
+                let message = Message::whole(std::mem::take(payload));
+                self.drop_front();
+                Some(message)
+            }
+            Entry::Assembled { message, .. } => {
+                let message = std::mem::take(message);
+                self.drop_front();
+                Some(message)
+            }
+        }
+    }
+
+    fn drop_front(&mut self) {
+        let slots = match self.entries.pop_front() {
+            Some(Entry::Assembled { slots, .. }) => slots,
+            Some(Entry::Packet(_) | Entry::Records(_)) => 1,
+            None => 0,
+        };
+        self.slots_used -= slots;
+    }
+
+    /// Copies one message, or as many bytes of the stream as fit; `None` if there is nothing.
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> Option<Received> {
+        match self.rules.service {
+            Service::Stream => self.read_bytes(buffer),
+            Service::Datagram => self.read_message(buffer),
+        }
+    }
+
+    fn read_bytes(&mut self, buffer: &mut [u8]) -> Option<Received> {
+        let mut at = 0;
+        self.entries.front()?;
+        while at < buffer.len() {
+            let Some(Entry::Packet(payload)) = self.entries.front_mut() else { break };
+            let len = payload.len().min(buffer.len() - at);
+            buffer[at..at + len].copy_from_slice(&payload[..len]);
+            at += len;
+            if len == payload.len() {
+                self.drop_front();
+            } else {
+                payload.advance(len);
+            }
+        }
+        Some(Received { len: at, truncated: 0, end_of_file: false })
+    }
+
+    fn read_message(&mut self, buffer: &mut [u8]) -> Option<Received> {
+        let (len, whole, done) = match self.entries.front_mut()? {
+            Entry::Records(payload) => {
+                let record = record_at(payload, 0)?;
+                let end = record.range.end;
+                let (len, whole) = copy(&payload[record.range], buffer);
+                payload.advance(end);
+                (len, whole, payload.is_empty())
+            }
+            Entry::Packet(payload) => {
+                let (len, whole) = copy(payload, buffer);
+                (len, whole, true)
+            }
+            Entry::Assembled { message, .. } => (message.copy_to(buffer), message.len(), true),
+        };
+        if done {
+            self.drop_front();
+        }
+        Some(Received { len, truncated: whole - len, end_of_file: false })
+    }
+
+    /// Drops everything and tells how many packets that were, open parts included (CDP-DG-10).
+    pub(crate) fn clear(&mut self) -> u32 {
+        let packets = self.slots_used + self.open_packets;
+        *self = Self::new(self.rules);
+        packets
+    }
+
+    /// Drops the parts of a message whose end will not come, and tells how many packets those were.
+    pub(crate) fn clear_open(&mut self) -> u32 {
+        self.open = None;
+        std::mem::take(&mut self.open_packets)
+    }
+}
+
+fn last_record(payload: &[u8]) -> Option<Record> {
+    let mut last = None;
+    while let Some(record) = record_at(payload, last.as_ref().map_or(0, |last: &Record| last.range.end)) {
+        last = Some(record);
+    }
+    last
+}
+
+fn copy(source: &[u8], buffer: &mut [u8]) -> (usize, usize) {
+    let len = source.len().min(buffer.len());
+    buffer[..len].copy_from_slice(&source[..len]);
+    (len, source.len())
+}

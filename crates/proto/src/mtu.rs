@@ -1,0 +1,180 @@
+//! How long a packet may be: the largest data segment this path is known to carry, and the search for a larger one.
+//!
+//! Sizes are proved by a padded PIN with a TIME token (CDP-MTU-2); data never uses an unproved size.
+
+/// No size above this is used unproved (CDP-MTU-1).
+const START_MAX: u16 = 1472;
+/// Sizes worth a probe below the ceiling: jumbo frames, and what lies between them and the loopback device.
+const STEPS: [u16; 4] = [32_736, 16_352, 8_924, 4_052];
+/// A size is given up after this many probes without an answer.
+const TRIES: u8 = 3;
+/// Losses of a large packet, while small ones pass, before the limit falls (CDP-MTU-5).
+const BLACK_HOLE_LOSSES: u32 = 3;
+/// The limits it falls to (CDP-MTU-5).
+const FALLS: [u16; 2] = [1_024, 512];
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Probe {
+    size: u16,
+    token: u32,
+    tries: u8,
+    out: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Mtu {
+    current: u16,
+    ceiling: u16,
+    probe: Option<Probe>,
+    large_losses: u32,
+    small_passed: bool,
+}
+
+impl Mtu {
+    /// [CDP-MTU-1] Starts at the smallest of the peer's MSS, the link's, and 1472.
+    pub(crate) fn new(link_mss: u16, peer_mss: u16) -> Self {
+        let ceiling = link_mss.min(peer_mss);
+        let current = ceiling.min(START_MAX);
+        Self { current, ceiling, probe: None, large_losses: 0, small_passed: false }
+    }
+
+    /// The largest data segment for new packets, in bytes.
+    pub(crate) fn current(&self) -> u16 {
+        self.current
+    }
+
+    /// Starts the search if there is anything above the present size; `token` is not 0.
+    pub(crate) fn begin(&mut self, token: u32) -> bool {
+        if self.probe.is_none() && self.current < self.ceiling {
+            self.probe = Some(Probe { size: self.ceiling, token, tries: 0, out: false });
+        }
+        self.probe.is_some()
+    }
+
+    /// The size and token of the probe that is to be sent now.
+    pub(crate) fn take_probe(&mut self) -> Option<(u16, u32)> {
+        let probe = self.probe.as_mut().filter(|probe| !probe.out)?;
+        probe.out = true;
+        probe.tries += 1;
+        Some((probe.size, probe.token))
+    }
+
+    /// Whether a search is under way.
+    pub(crate) fn is_probing(&self) -> bool {
+        self.probe.is_some()
+    }
+
+    /// A token came back; returns the new size if it proves one.
+    pub(crate) fn handle_echo(&mut self, token: u32) -> Option<u16> {
+        let probe = self.probe.filter(|probe| probe.token == token && probe.tries > 0)?;
+        self.probe = None;
+        self.current = probe.size;
+        Some(probe.size)
+    }
+
+    /// The probe was not answered in time: try again, a smaller size, or stop (CDP-MTU-4: no congestion).
+    pub(crate) fn handle_timeout(&mut self, token: u32) -> bool {
+        let Some(probe) = self.probe.as_mut() else { return false };
+        probe.out = false;
+        if probe.tries < TRIES {
+            return true;
+        }
+        let size = probe.size;
+        self.probe = STEPS.into_iter().find(|step| *step < size && *step > self.current).map(|size| Probe {
+            size,
+            token,
+            tries: 0,
+            out: false,
+        });
+        self.probe.is_some()
+    }
+
+    /// Bytes from which a packet is large in the sense of CDP-MTU-5.
+    pub(crate) fn large(&self) -> usize {
+        FALLS.into_iter().find(|fall| *fall < self.current).map_or(usize::MAX, usize::from)
+    }
+
+    /// Some packet was answered: a large one, or only small ones.
+    pub(crate) fn handle_delivery(&mut self, large: bool) {
+        if large {
+            self.large_losses = 0;
+        }
+        self.small_passed = !large;
+    }
+
+    /// A large packet was lost; returns the new limit if it falls.
+    pub(crate) fn handle_large_loss(&mut self) -> Option<u16> {
+        if self.large_losses == 0 {
+            self.small_passed = false;
+        }
+        self.large_losses += 1;
+        if self.large_losses < BLACK_HOLE_LOSSES || !self.small_passed {
+            return None;
+        }
+        // [CDP-MTU-5] the limit for new packets falls to 1024 and then 512
+        self.current = FALLS.into_iter().find(|fall| *fall < self.current)?;
+        self.large_losses = 0;
+        self.probe = None;
+        Some(self.current)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// [CDP-MTU-1] The start is the smallest of the three.
+    #[test]
+    fn it_starts_at_the_smallest() {
+        assert_eq!(Mtu::new(1444, 8_944).current(), 1444);
+        assert_eq!(Mtu::new(8_944, 600).current(), 600);
+        assert_eq!(Mtu::new(65_507, 65_507).current(), 1472);
+    }
+
+    /// [CDP-MTU-2] Only the answer to the token raises the size.
+    #[test]
+    fn only_an_answered_probe_raises_the_size() {
+        let mut mtu = Mtu::new(8_944, 8_944);
+        assert!(mtu.begin(7));
+        assert_eq!(mtu.handle_echo(7), None, "not sent yet");
+        assert_eq!(mtu.take_probe(), Some((8_944, 7)));
+        assert_eq!(mtu.handle_echo(8), None);
+        assert_eq!(mtu.handle_echo(7), Some(8_944));
+        assert!(!mtu.begin(9), "nothing is left to find");
+    }
+
+    #[test]
+    fn an_unanswered_size_is_tried_three_times_and_then_a_smaller_one() {
+        let mut mtu = Mtu::new(9_000, 9_000);
+        mtu.begin(1);
+        let mut sizes = Vec::new();
+        while let Some((size, _)) = mtu.take_probe() {
+            sizes.push(size);
+            mtu.handle_timeout(1);
+        }
+        assert_eq!(sizes, [9_000, 9_000, 9_000, 8_924, 8_924, 8_924, 4_052, 4_052, 4_052]);
+        assert_eq!(mtu.current(), 1472);
+    }
+
+    /// [CDP-MTU-5] Three losses of large packets while small ones pass: 1024, then 512.
+    #[test]
+    fn a_black_hole_for_large_packets_lowers_the_limit() {
+        let mut mtu = Mtu::new(1444, 1444);
+        for limit in [1_024, 512] {
+            assert_eq!(mtu.handle_large_loss(), None);
+            mtu.handle_delivery(false);
+            assert_eq!(mtu.handle_large_loss(), None);
+            assert_eq!(mtu.handle_large_loss(), Some(limit));
+        }
+        assert_eq!(mtu.handle_large_loss(), None);
+    }
+
+    #[test]
+    fn plain_loss_does_not_lower_the_limit() {
+        let mut mtu = Mtu::new(1444, 1444);
+        assert!((0..20).all(|_| mtu.handle_large_loss().is_none()), "nothing else passes either");
+        mtu.handle_delivery(true);
+        mtu.handle_delivery(false);
+        assert_eq!(mtu.handle_large_loss(), None);
+    }
+}

@@ -1,0 +1,328 @@
+//! What the user has sent and no number has been given to yet.
+//!
+//! Bytes are copied once, from the user's buffer into a chunk; packets are slices of that chunk. In datagram
+//! service messages are cut into packets as they come, so that small ones share the packet that is still open
+//! (section 7, "Coalescing"); a stream is cut when it leaves, so that a later change of the MSS still counts.
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+use weft_base::Service;
+use weft_wire::records;
+
+/// Bytes of the largest chunk; one allocation for some 44 packets of 1472 bytes.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// A data segment that is ready to take a number.
+#[derive(Clone, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) payload: Bytes,
+    pub(crate) eom: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct SendQueue {
+    service: Service,
+    mss: usize,
+    coalesce: bool,
+    /// Packets that are complete (datagram), or whole chunks of the stream.
+    ready: VecDeque<Outgoing>,
+    /// The packet that is still open (datagram), or the end of the stream.
+    tail: BytesMut,
+    /// Records in the open packet.
+    open_records: usize,
+    bytes: usize,
+    next_chunk: usize,
+}
+
+impl SendQueue {
+    pub(crate) fn new(service: Service, mss: u16) -> Self {
+        Self {
+            service,
+            mss: usize::from(mss),
+            coalesce: false,
+            ready: VecDeque::new(),
+            tail: BytesMut::new(),
+            open_records: 0,
+            bytes: 0,
+            next_chunk: 0,
+        }
+    }
+
+    /// What the open agreed on.
+    pub(crate) fn configure(&mut self, mss: u16, coalesce: bool) {
+        self.mss = usize::from(mss);
+        // [CDP-STR-4] COALESCE is ignored in stream service
+        self.coalesce = coalesce && self.service == Service::Datagram;
+    }
+
+    /// From now on packets are cut to `mss` bytes; what has been cut keeps its size.
+    pub(crate) fn set_mss(&mut self, mss: u16) {
+        if self.tail.len() + records::RECORD_HEAD > usize::from(mss) && self.service == Service::Datagram {
+            self.finish_packet();
+        }
+        self.mss = usize::from(mss);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.tail.is_empty()
+    }
+
+    /// Bytes that wait, the heads of records included.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Complete packets that wait (datagram), or chunks.
+    pub(crate) fn packets(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Whether a packet of full size waits, or several.
+    pub(crate) fn has_full_packet(&self) -> bool {
+        !self.ready.is_empty() || self.tail.len() >= self.mss
+    }
+
+    /// Takes a copy of `data`: one message, or bytes of the stream.
+    pub(crate) fn push(&mut self, data: &[u8]) {
+        match self.service {
+            Service::Stream => self.push_bytes(data),
+            Service::Datagram if self.coalesce => self.push_record(data),
+            Service::Datagram => self.push_plain(data),
+        }
+    }
+
+    /// The next packet, cut to at most one MSS.
+    pub(crate) fn pop(&mut self) -> Option<Outgoing> {
+        let outgoing = match self.service {
+            Service::Stream => Outgoing { payload: self.pop_bytes()?, eom: false }, // [CDP-STR-2]
+            Service::Datagram => {
+                if self.ready.is_empty() {
+                    self.finish_packet();
+                }
+                self.ready.pop_front()?
+            }
+        };
+        self.bytes = self.bytes.saturating_sub(outgoing.payload.len());
+        Some(outgoing)
+    }
+
+    /// Forgets all that waits and tells how many packets that were.
+    pub(crate) fn clear(&mut self) -> usize {
+        self.finish_packet();
+        let packets = match self.service {
+            Service::Stream => self.bytes.div_ceil(self.mss),
+            Service::Datagram => self.ready.len(),
+        };
+        self.ready = VecDeque::new();
+        self.tail = BytesMut::new();
+        self.bytes = 0;
+        packets
+    }
+
+    fn push_bytes(&mut self, mut data: &[u8]) {
+        self.bytes += data.len();
+        while !data.is_empty() {
+            if self.tail.len() == self.tail.capacity() || self.tail.capacity() < self.mss {
+                self.retire_tail();
+                self.open_chunk(data.len());
+            }
+            let room = self.tail.capacity() - self.tail.len();
+            let (now, later) = data.split_at(room.min(data.len()));
+            self.tail.extend_from_slice(now);
+            data = later;
+        }
+    }
+
+    fn retire_tail(&mut self) {
+        if !self.tail.is_empty() {
+            let payload = std::mem::take(&mut self.tail).freeze();
+            self.ready.push_back(Outgoing { payload, eom: false });
+        }
+    }
+
+    fn pop_bytes(&mut self) -> Option<Bytes> {
+        if let Some(front) = self.ready.front_mut() {
+            let payload = front.payload.split_to(self.mss.min(front.payload.len()));
+            if front.payload.is_empty() {
+                self.ready.pop_front();
+            }
+            return Some(payload);
+        }
+        // [CDP-STR-3] a stream sender sends no empty data segment
+        let len = self.mss.min(self.tail.len());
+        (len > 0).then(|| self.tail.split_to(len).freeze())
+    }
+
+    /// [CDP-DG-2] [CDP-DG-4] EOM=1 on the only or last part, EOM=0 on those before.
+    fn push_plain(&mut self, data: &[u8]) {
+        let (parts, last) = data.split_at(self.bytes_before_last_part(data.len(), self.mss));
+        for part in parts.chunks(self.mss) {
+            self.push_packet(part, false);
+        }
+        self.push_packet(last, true);
+    }
+
+    fn push_packet(&mut self, data: &[u8], eom: bool) {
+        self.reserve(data.len());
+        self.tail.extend_from_slice(data);
+        self.ready.push_back(Outgoing { payload: self.tail.split().freeze(), eom });
+        self.bytes += data.len();
+    }
+
+    /// [CDP-COA-1] to [CDP-COA-4]: small messages as records, a full one plain, a long one in records with MORE.
+    fn push_record(&mut self, data: &[u8]) {
+        let record_max = (self.mss - records::RECORD_HEAD).min(records::RECORD_LEN_MAX);
+        if data.len() <= record_max {
+            self.append_record(false, data);
+            return;
+        }
+        self.finish_packet();
+        if data.len() <= self.mss {
+            self.push_packet(data, true);
+            return;
+        }
+        let (parts, last) = data.split_at(self.bytes_before_last_part(data.len(), record_max));
+        for part in parts.chunks(record_max) {
+            self.append_record(true, part);
+            let payload = self.tail.split().freeze();
+            self.open_records = 0;
+            self.ready.push_back(Outgoing { payload, eom: false });
+        }
+        self.append_record(false, last);
+    }
+
+    /// [CDP-DG-5] parts fill their packets, and the last part is not empty unless the message is.
+    fn bytes_before_last_part(&self, len: usize, part: usize) -> usize {
+        len.saturating_sub(1) / part * part
+    }
+
+    fn append_record(&mut self, more: bool, data: &[u8]) {
+        let len = records::RECORD_HEAD + data.len();
+        if self.tail.len() + len > self.mss {
+            self.finish_packet();
+        }
+        if self.tail.is_empty() {
+            self.reserve(self.mss);
+        }
+        let fits = records::push_record(&mut self.tail, more, data);
+        debug_assert!(fits, "cut to the length of a record before");
+        self.open_records += 1;
+        self.bytes += len;
+    }
+
+    /// Closes the open packet; a message that has it for itself travels plain.
+    fn finish_packet(&mut self) {
+        if self.service == Service::Stream || self.tail.is_empty() {
+            return;
+        }
+        let mut payload = self.tail.split().freeze();
+        let alone = self.open_records == 1;
+        if alone {
+            payload = payload.slice(records::RECORD_HEAD..);
+            self.bytes -= records::RECORD_HEAD;
+        }
+        self.open_records = 0;
+        self.ready.push_back(Outgoing { payload, eom: alone });
+    }
+
+    fn reserve(&mut self, bytes: usize) {
+        debug_assert!(self.tail.is_empty(), "an open packet never moves");
+        if self.tail.capacity() < bytes {
+            self.open_chunk(bytes);
+        }
+    }
+
+    /// A fresh chunk of whole packets; each is twice the one before, so that a quiet connection holds little.
+    fn open_chunk(&mut self, bytes: usize) {
+        let whole = |bytes: usize| bytes.div_ceil(self.mss) * self.mss;
+        let most = (CHUNK_BYTES / self.mss).max(1) * self.mss;
+        let size = whole(bytes.max(self.next_chunk)).min(most).max(bytes.min(self.mss));
+        self.next_chunk = (size * 2).min(most);
+        self.tail = BytesMut::with_capacity(size);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn datagrams(mss: u16, coalesce: bool) -> SendQueue {
+        let mut queue = SendQueue::new(Service::Datagram, mss);
+        queue.configure(mss, coalesce);
+        queue
+    }
+
+    fn drain(queue: &mut SendQueue) -> Vec<(Vec<u8>, bool)> {
+        std::iter::from_fn(|| queue.pop()).map(|out| (out.payload.to_vec(), out.eom)).collect()
+    }
+
+    /// [CDP-DG-2] A message alone travels plain, also where coalescing is agreed; so a full MSS fits one packet.
+    #[test]
+    fn a_message_alone_travels_plain() {
+        for len in [0, 1, 509, 510, 511, 512] {
+            let mut queue = datagrams(512, true);
+            queue.push(&vec![7; len]);
+            assert_eq!(drain(&mut queue), [(vec![7; len], true)], "{len} bytes");
+            assert_eq!(queue.bytes(), 0);
+        }
+    }
+
+    /// [CDP-COA-1] [CDP-COA-2] [CDP-COA-3] Small messages share a packet as records that fill it exactly.
+    #[test]
+    fn small_messages_share_a_packet() {
+        let mut queue = datagrams(512, true);
+        for message in [&b"a"[..], b"", b"hello"] {
+            queue.push(message);
+        }
+        let expected = b"\x00\x01a\x00\x00\x00\x05hello".to_vec();
+        assert_eq!(drain(&mut queue), [(expected, false)]);
+    }
+
+    /// [CDP-COA-4] [CDP-DG-4] [CDP-DG-5] A long message goes on with MORE in full packets.
+    #[test]
+    fn a_long_message_spans_packets_as_records() {
+        let mut queue = datagrams(512, true);
+        queue.push(&[9; 1100]);
+        let packets = drain(&mut queue);
+        assert_eq!(packets.len(), 3);
+        assert_eq!(packets[0].0[..2], [0x81, 0xFE]);
+        assert_eq!((packets[0].0.len(), packets[0].1), (512, false));
+        assert_eq!((packets[2].0.len(), packets[2].1), (80, true), "the last part is alone, so plain");
+    }
+
+    /// [CDP-DG-4] Without coalescing a long message travels plain with EOM only in the last packet.
+    #[test]
+    fn a_long_message_spans_packets_plain() {
+        let mut queue = datagrams(512, false);
+        queue.push(&[9; 1024]);
+        let eoms: Vec<_> = drain(&mut queue).into_iter().map(|(data, eom)| (data.len(), eom)).collect();
+        assert_eq!(eoms, [(512, false), (512, true)]);
+    }
+
+    /// [CDP-STR-2] [CDP-STR-3] A stream is cut into full segments without EOM, none empty.
+    #[test]
+    fn a_stream_is_cut_when_it_leaves() {
+        let mut queue = SendQueue::new(Service::Stream, 512);
+        queue.configure(512, true);
+        let data: Vec<u8> = (0..200_000_u32).map(|i| i.to_le_bytes()[0]).collect();
+        for piece in data.chunks(777) {
+            queue.push(piece);
+        }
+        assert_eq!(queue.bytes(), data.len());
+        let packets = drain(&mut queue);
+        assert!(packets.iter().all(|(data, eom)| !eom && !data.is_empty() && data.len() <= 512));
+        assert_eq!(packets.concat_payloads(), data);
+        assert_eq!(queue.bytes(), 0);
+    }
+
+    trait Payloads {
+        fn concat_payloads(&self) -> Vec<u8>;
+    }
+
+    impl Payloads for Vec<(Vec<u8>, bool)> {
+        fn concat_payloads(&self) -> Vec<u8> {
+            self.iter().flat_map(|(data, _)| data.clone()).collect()
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! The receiving half: which numbers have come, what the peer may still send, and when to acknowledge.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use weft_base::Seq;
+use weft_wire::{Reason, Sack};
+
+use crate::inbox::{Inbox, Rules};
+
+/// Least value of RCV.MAX (section 1, "Variables of a connection").
+const MAX_WINDOW_MIN: u64 = 64;
+
+/// Where a number stands against the window (CDP-SEQ-8 to -11).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// Before RCV.NXT: it has been received.
+    Before,
+    /// In the window.
+    Within,
+    /// RCV.EDGE or the number after it.
+    AtEdge,
+    /// Not current, but within 2^30 of RCV.NXT.
+    Near,
+    /// Not current at all.
+    Far,
+}
+
+impl Place {
+    pub(crate) fn is_current(self) -> bool {
+        matches!(self, Self::Before | Self::Within | Self::AtEdge)
+    }
+}
+
+/// What storing a DAT brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Stored {
+    /// Data has become readable.
+    pub(crate) readable: bool,
+    /// Bytes that came into order.
+    pub(crate) bytes: u64,
+    /// The packet was held out of order.
+    pub(crate) out_of_order: bool,
+    /// The packet had been stored before.
+    pub(crate) duplicate: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Arrival {
+    payload: Bytes,
+    eom: bool,
+}
+
+/// When the next acknowledgement must go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AckDue {
+    /// None is owed.
+    No,
+    /// By ACK_DELAY.
+    Later,
+    /// With the next packet, or alone.
+    Now,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Receiver {
+    nxt: Seq,
+    edge: Seq,
+    max_window: u64,
+    /// The right edge that the peer has been told.
+    told_edge: Seq,
+    slots: u32,
+    scale: u8,
+    /// Packets after RCV.NXT: element i is number RCV.NXT + i, and element 0 is never there.
+    held: VecDeque<Option<Arrival>>,
+    held_count: u32,
+    inbox: Inbox,
+    /// A FIN that has come: its number.
+    fin: Option<Seq>,
+    /// Nothing is delivered any more; what comes is acknowledged and counted (rows 36 and 46).
+    discarding: bool,
+    discarded: u32,
+    ack_due: AckDue,
+    dat_since_ack: u32,
+    ce_count: u32,
+    ce_last: bool,
+    ece_due: bool,
+}
+
+impl Receiver {
+    pub(crate) fn new(irs: Seq, slots: u32, rules: Rules) -> Self {
+        let nxt = irs + 1;
+        let slots = slots.max(1);
+        let edge = nxt + u64::from(slots.min(u32::from(u16::MAX)));
+        Self {
+            nxt,
+            edge,
+            max_window: edge.distance_from(nxt).max(MAX_WINDOW_MIN),
+            told_edge: edge,
+            slots,
+            scale: 0,
+            held: VecDeque::new(),
+            held_count: 0,
+            inbox: Inbox::new(rules),
+            fin: None,
+            discarding: false,
+            discarded: 0,
+            ack_due: AckDue::No,
+            dat_since_ack: 0,
+            ce_count: 0,
+            ce_last: false,
+            ece_due: false,
+        }
+    }
+
+    /// What the open agreed on: the shift of our windows and coalescing.
+    pub(crate) fn configure(&mut self, scale: u8, coalesce: bool) {
+        self.scale = scale;
+        self.inbox.set_coalesce(coalesce);
+    }
+
+    pub(crate) fn nxt(&self) -> Seq {
+        self.nxt
+    }
+
+    pub(crate) fn edge(&self) -> Seq {
+        self.edge
+    }
+
+    pub(crate) fn max_window(&self) -> u64 {
+        self.max_window
+    }
+
+    pub(crate) fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    pub(crate) fn discarded(&self) -> u32 {
+        self.discarded
+    }
+
+    pub(crate) fn ce_count(&self) -> u32 {
+        self.ce_count
+    }
+
+    /// [CDP-SEQ-8] current is RCV.NXT − RCV.MAX ≤ s ≤ RCV.EDGE + 1, in serial order.
+    pub(crate) fn place(&self, s: Seq) -> Place {
+        let low = self.nxt - self.max_window;
+        let span = (self.edge + 1).distance_from(low);
+        if s.distance_from(low) <= span {
+            return match s {
+                s if s.is_before(self.nxt) => Place::Before,
+                s if s.is_before(self.edge) => Place::Within,
+                _ => Place::AtEdge,
+            };
+        }
+        // [CDP-SEQ-10] near is within 2^30 of RCV.NXT, on either side
+        let near = s.distance_from(self.nxt).min(self.nxt.distance_from(s)) <= 1 << 30;
+        if near { Place::Near } else { Place::Far }
+    }
+
+    /// Stores a DAT whose number is [`Place::Within`] (row 21); `Err` is a violation by the peer.
+    pub(crate) fn store(&mut self, s: Seq, eom: bool, payload: Bytes) -> Result<Stored, Reason> {
+        // [CDP-COA-5] checked before the packet is acknowledged
+        if !self.discarding {
+            self.inbox.check(eom, &payload)?;
+        }
+        if s == self.nxt && self.held.is_empty() {
+            self.note_data(false);
+            let bytes = self.deliver(eom, payload)?;
+            self.nxt += 1;
+            return Ok(Stored { readable: !self.discarding, bytes, ..Stored::default() });
+        }
+        if s == self.nxt { self.fill_gap(eom, payload) } else { Ok(self.hold(s, eom, payload)) }
+    }
+
+    /// The number after RCV.NXT − 1 came while later ones were held.
+    fn fill_gap(&mut self, eom: bool, payload: Bytes) -> Result<Stored, Reason> {
+        // [CDP-ACK-8] a packet that fills a gap is acknowledged at once
+        self.note_data(true);
+        let mut bytes = self.deliver(eom, payload)?;
+        self.nxt += 1;
+        self.held.pop_front();
+        while let Some(Some(_)) = self.held.front() {
+            let Some(Some(arrival)) = self.held.pop_front() else { break };
+            self.held_count -= 1;
+            bytes += self.deliver(arrival.eom, arrival.payload)?;
+            self.nxt += 1;
+        }
+        if self.held_count == 0 {
+            self.held.clear();
+        }
+        Ok(Stored { readable: !self.discarding, bytes, ..Stored::default() })
+    }
+
+    fn hold(&mut self, s: Seq, eom: bool, payload: Bytes) -> Stored {
+        // [CDP-ACK-8] a packet that leaves a gap, or a duplicate, is acknowledged at once
+        self.note_data(true);
+        let at = usize::try_from(s.distance_from(self.nxt)).unwrap_or(usize::MAX);
+        if self.held.len() <= at {
+            self.held.resize(at + 1, None);
+        }
+        // [CDP-SEQ-13] a packet stored once is not replaced
+        if self.held[at].is_some() {
+            return Stored { duplicate: true, ..Stored::default() };
+        }
+        // a copy of its own size: a held packet must not pin the large frame it came in (CDP-WND-2)
+        let payload = if self.discarding { Bytes::new() } else { Bytes::copy_from_slice(&payload) };
+        self.held[at] = Some(Arrival { payload, eom });
+        self.held_count += 1;
+        Stored { out_of_order: true, ..Stored::default() }
+    }
+
+    fn deliver(&mut self, eom: bool, payload: Bytes) -> Result<u64, Reason> {
+        if self.discarding {
+            self.discarded = self.discarded.wrapping_add(1);
+            return Ok(0);
+        }
+        let bytes = payload.len() as u64;
+        self.inbox.push(eom, payload)?;
+        Ok(bytes)
+    }
+
+    /// Notes one DAT that must be acknowledged.
+    fn note_data(&mut self, at_once: bool) {
+        self.dat_since_ack += 1;
+        // [CDP-ACK-8] every second DAT at once; [CDP-ACK-9] any other within ACK_DELAY
+        if at_once || self.dat_since_ack >= 2 {
+            self.ack_due = AckDue::Now;
+        } else if self.ack_due == AckDue::No {
+            self.ack_due = AckDue::Later;
+        }
+    }
+
+    /// A DAT whose number came before: acknowledge again.
+    pub(crate) fn note_duplicate(&mut self) {
+        self.ack_due = AckDue::Now;
+    }
+
+    /// An acknowledgement must go with the next turn.
+    pub(crate) fn request_ack(&mut self) {
+        self.ack_due = AckDue::Now;
+    }
+
+    pub(crate) fn ack_due(&self) -> AckDue {
+        self.ack_due
+    }
+
+    /// A DAT came with or without CE.
+    pub(crate) fn note_congestion(&mut self, ce: bool) {
+        if ce {
+            self.ce_count = self.ce_count.wrapping_add(1);
+            // [CDP-CC-4] ECE is 1 in the next packet with ACK=1
+            self.ece_due = true;
+        }
+        // [CDP-ACK-8] a change of CE is acknowledged at once
+        if ce != self.ce_last {
+            self.ce_last = ce;
+            self.ack_due = AckDue::Now;
+        }
+    }
+
+    /// Keeps a FIN; it takes effect by [`Receiver::take_fin`].
+    pub(crate) fn store_fin(&mut self, s: Seq) {
+        // [CDP-ACK-8] a FIN is acknowledged at once
+        self.ack_due = AckDue::Now;
+        // [CDP-SEQ-13] the first one stored for a number stays
+        self.fin.get_or_insert(s);
+    }
+
+    /// [CDP-ST-A] A FIN takes effect only in order: RCV.NXT passes over it once.
+    pub(crate) fn take_fin(&mut self) -> bool {
+        if self.fin != Some(self.nxt) {
+            return false;
+        }
+        self.nxt += 1;
+        self.held.clear();
+        self.held_count = 0;
+        let open = self.inbox.clear_open();
+        self.discarded = self.discarded.wrapping_add(open);
+        true
+    }
+
+    /// Whether a FIN with this number, or any, was stored before.
+    pub(crate) fn has_fin(&self) -> bool {
+        self.fin.is_some()
+    }
+
+    /// Drops unread data, counts it, and delivers nothing any more (rows 28 and 45).
+    pub(crate) fn discard(&mut self) {
+        self.discarding = true;
+        self.discarded = self.discarded.wrapping_add(self.inbox.clear());
+        for arrival in self.held.iter_mut().flatten() {
+            arrival.payload = Bytes::new();
+        }
+    }
+
+    /// Reads through `read`, and asks for a window update if enough slots became free.
+    pub(crate) fn read<T>(&mut self, read: impl FnOnce(&mut Inbox) -> T) -> T {
+        let result = read(&mut self.inbox);
+        // [CDP-WND-8] when the edge can move by max(2 slots, a quarter of the window), or by the whole window
+        let step = 2.max(self.slots / 4).min(self.slots);
+        let free = u64::from(self.slots.saturating_sub(self.inbox.slots_used()));
+        let gain = (self.nxt + free).distance_from(self.told_edge);
+        if gain >= u64::from(step) && gain < 1 << 62 {
+            self.ack_due = AckDue::Now;
+        }
+        result
+    }
+
+    /// The window to put into a packet that is being emitted, in the unit of the field (CDP-WND-1, -3, -4).
+    pub(crate) fn grant(&mut self) -> u16 {
+        let free = self.slots.saturating_sub(self.inbox.slots_used());
+        // [CDP-WND-3] the right edge does not move back
+        self.edge = self.edge.later(self.nxt + u64::from(free));
+        let window = self.edge.distance_from(self.nxt);
+        self.max_window = self.max_window.max(window);
+        // [CDP-WND-4] rounded down
+        let field = u16::try_from(window >> self.scale).unwrap_or(u16::MAX);
+        self.told_edge = self.told_edge.later(self.nxt + (u64::from(field) << self.scale));
+        field
+    }
+
+    /// The number to acknowledge; `fin_held` keeps the FIN back (CDP-ST-F).
+    pub(crate) fn ack_number(&self, fin_held: bool) -> u32 {
+        if fin_held { (self.nxt - 1).low32() } else { self.nxt.low32() }
+    }
+
+    /// An acknowledgement has gone; returns whether it must carry ECE (CDP-CC-4).
+    pub(crate) fn acknowledged(&mut self) -> bool {
+        self.ack_due = AckDue::No;
+        self.dat_since_ack = 0;
+        std::mem::take(&mut self.ece_due)
+    }
+
+    pub(crate) fn is_holding(&self) -> bool {
+        self.held_count > 0 || self.fin.is_some_and(|fin| self.nxt.is_before(fin))
+    }
+
+    /// [CDP-SACK-2] The bitmap of numbers held after RCV.NXT; `None` if nothing is held within its reach.
+    pub(crate) fn sack(&self) -> Option<Sack> {
+        if !self.is_holding() {
+            return None;
+        }
+        let reach = self.held.iter().take(Sack::BITS_MAX as usize + 1).enumerate().skip(1);
+        let numbers = reach.filter(|(_, held)| held.is_some()).map(|(at, _)| at as u64);
+        let fin = self.fin.map(|fin| fin.distance_from(self.nxt)).filter(|at| *at < 1 << 62);
+        // [CDP-SACK-1] bit i stands for ACK number + 1 + i
+        let bits = numbers.chain(fin).filter_map(|at| u32::try_from(at.checked_sub(1)?).ok());
+        let sack = Sack::from_held(bits);
+        (!sack.is_empty()).then_some(sack)
+    }
+
+    /// Whether the last moment of silence makes a difference: nothing waits to be read.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.inbox.is_empty()
+    }
+
+    /// Slots granted beyond what has arrived.
+    pub(crate) fn window(&self) -> u64 {
+        self.edge.distance_from(self.nxt)
+    }
+}
