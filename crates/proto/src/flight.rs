@@ -170,7 +170,7 @@ impl Flight {
             match segment.place {
                 Place::Held => self.held -= 1,
                 Place::InFlight | Place::Lost => {
-                    self.note_arrival(now, self.una, &segment, min_rtt, &mut progress)
+                    self.note_arrival(now, self.una, &segment, min_rtt, &mut progress);
                 }
             }
         }

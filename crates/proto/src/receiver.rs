@@ -171,7 +171,7 @@ impl Receiver {
             self.nxt += 1;
             return Ok(Stored { readable: !self.discarding, bytes, ..Stored::default() });
         }
-        if s == self.nxt { self.fill_gap(eom, payload) } else { Ok(self.hold(s, eom, payload)) }
+        if s == self.nxt { self.fill_gap(eom, payload) } else { Ok(self.hold(s, eom, &payload)) }
     }
 
     /// The number after RCV.NXT − 1 came while later ones were held.
@@ -193,7 +193,7 @@ impl Receiver {
         Ok(Stored { readable: !self.discarding, bytes, ..Stored::default() })
     }
 
-    fn hold(&mut self, s: Seq, eom: bool, payload: Bytes) -> Stored {
+    fn hold(&mut self, s: Seq, eom: bool, payload: &[u8]) -> Stored {
         // [CDP-ACK-8] a packet that leaves a gap, or a duplicate, is acknowledged at once
         self.note_data(true);
         let at = usize::try_from(s.distance_from(self.nxt)).unwrap_or(usize::MAX);
@@ -205,7 +205,7 @@ impl Receiver {
             return Stored { duplicate: true, ..Stored::default() };
         }
         // a copy of its own size: a held packet must not pin the large frame it came in (CDP-WND-2)
-        let payload = if self.discarding { Bytes::new() } else { Bytes::copy_from_slice(&payload) };
+        let payload = if self.discarding { Bytes::new() } else { Bytes::copy_from_slice(payload) };
         self.held[at] = Some(Arrival { payload, eom });
         self.held_count += 1;
         Stored { out_of_order: true, ..Stored::default() }
@@ -279,11 +279,6 @@ impl Receiver {
         let open = self.inbox.clear_open();
         self.discarded = self.discarded.wrapping_add(open);
         true
-    }
-
-    /// Whether a FIN with this number, or any, was stored before.
-    pub(crate) fn has_fin(&self) -> bool {
-        self.fin.is_some()
     }
 
     /// Drops unread data, counts it, and delivers nothing any more (rows 28 and 45).

@@ -136,15 +136,6 @@ impl Sender {
         self.flight.is_empty() && self.queue.is_empty()
     }
 
-    /// The FIN has been sent, or waits for its turn.
-    pub(crate) fn has_fin(&self) -> bool {
-        self.fin != Fin::No
-    }
-
-    pub(crate) fn fin_is_sent(&self) -> bool {
-        self.fin == Fin::Sent
-    }
-
     pub(crate) fn queue_fin(&mut self) {
         if self.fin == Fin::No {
             self.fin = Fin::Queued;

@@ -5,7 +5,7 @@ use weft_base::Instant;
 /// One documented line each; the names of section 12 in brackets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
-pub enum Timer {
+pub(crate) enum Timer {
     /// Repeat SYN, SYN|ACK, or the third packet of the open (the SYN timer of rows 14, 20 and 26).
     Syn,
     /// The open has been tried for SYN_TIME.

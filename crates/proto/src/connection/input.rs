@@ -16,22 +16,22 @@ impl Connection {
     pub fn handle_packet(&mut self, now: Instant, packet: Packet) {
         match self.state {
             State::SynSent => self.handle_in_syn_sent(now, packet),
-            State::SynReceived => self.handle_in_syn_received(now, packet),
+            State::SynReceived => self.handle_in_syn_received(now, &packet),
             State::Closed => self.stats.unexpected += 1,
             State::Established | State::FinWait | State::CloseWait | State::Quiet => {
-                self.handle_synchronized(now, packet);
+                self.handle_synchronized(now, &packet);
             }
         }
     }
 
-    pub(super) fn handle_synchronized(&mut self, now: Instant, packet: Packet) {
+    pub(super) fn handle_synchronized(&mut self, now: Instant, packet: &Packet) {
         match packet.kind() {
             // [CDP-ST-24] a SYN or SYN|ACK in a live connection is challenged
             Kind::Syn | Kind::SynAck if self.state == State::Quiet => self.stats.unexpected += 1,
             Kind::Syn | Kind::SynAck => self.challenge(now),
-            Kind::EchoReset => self.handle_echo_reset(now, &packet),
-            Kind::Reset => self.handle_reset(now, &packet),
-            Kind::Data | Kind::Ack | Kind::Pin | Kind::Fin => self.handle_numbered(now, &packet),
+            Kind::EchoReset => self.handle_echo_reset(now, packet),
+            Kind::Reset => self.handle_reset(now, packet),
+            Kind::Data | Kind::Ack | Kind::Pin | Kind::Fin => self.handle_numbered(now, packet),
         }
     }
 

@@ -461,7 +461,9 @@ impl Connection {
             State::Quiet | State::Closed => {
                 Some(CloseResult { discarded: self.receiver.discarded(), ..self.result })
             }
-            _ => None,
+            State::SynSent | State::SynReceived | State::Established | State::FinWait | State::CloseWait => {
+                None
+            }
         }
     }
 

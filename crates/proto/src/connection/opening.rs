@@ -127,7 +127,7 @@ impl Connection {
         self.heard_at = now;
     }
 
-    pub(super) fn handle_in_syn_received(&mut self, now: Instant, packet: Packet) {
+    pub(super) fn handle_in_syn_received(&mut self, now: Instant, packet: &Packet) {
         let header = *packet.header();
         let acks_ours = header.ack == (self.iss + 1).low32();
         match header.kind {
@@ -146,8 +146,8 @@ impl Connection {
                 self.receiver.request_ack();
             }
             Kind::SynAck => self.stats.unexpected += 1,
-            Kind::EchoReset => self.handle_echo_reset_in_syn_received(now, &packet),
-            Kind::Reset => self.handle_reset_in_syn_received(now, &packet),
+            Kind::EchoReset => self.handle_echo_reset_in_syn_received(now, packet),
+            Kind::Reset => self.handle_reset_in_syn_received(now, packet),
             // [CDP-ST-I] any other whose ACK number is not low32(ISS + 1) is dropped without an answer
             Kind::Data | Kind::Ack | Kind::Pin | Kind::Fin if !acks_ours => self.stats.unexpected += 1,
             Kind::Data | Kind::Ack | Kind::Pin | Kind::Fin => {
