@@ -232,3 +232,6 @@ fn echo_tlvs(room: usize, reason: Reason, detail: Option<u16>) -> ArrayVec<u8, 1
     }
     tlvs
 }
+
+#[cfg(test)]
+mod tests;

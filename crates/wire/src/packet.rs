@@ -258,3 +258,6 @@ fn refuse_version(bytes: Bytes) -> Refused {
         Refused::Drop(DropReason::Version)
     }
 }
+
+#[cfg(test)]
+mod tests;

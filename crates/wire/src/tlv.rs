@@ -3,6 +3,8 @@
 pub(crate) mod emit;
 pub(crate) mod parse;
 pub mod registry;
+#[cfg(test)]
+mod tests;
 
 use arrayvec::ArrayVec;
 use weft_base::limits::{MESSAGE_BYTES_MAX, MSS_MAX};
