@@ -11,6 +11,10 @@
 mod cubic;
 mod fixed;
 mod hystart;
+mod model;
+mod path;
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +24,7 @@ use weft_base::{Instant, limits};
 
 pub use self::cubic::Cubic;
 pub use self::fixed::Fixed;
+pub use self::model::Model;
 use crate::rate::RateSample;
 
 /// Packets a connection may send before it has heard anything of the path.
@@ -45,11 +50,13 @@ pub enum Kind {
     /// CUBIC by RFC 9438, with HyStart++ by RFC 9406.
     #[default]
     Cubic,
+    /// A model of the path's rate and round trip, of the BBR family, for clusters.
+    Model,
 }
 
 impl Kind {
     /// Every kind, in the order of the documentation.
-    pub const ALL: [Self; 2] = [Self::Fixed, Self::Cubic];
+    pub const ALL: [Self; 3] = [Self::Fixed, Self::Cubic, Self::Model];
 
     /// The name that options and statistics use.
     #[must_use]
@@ -57,6 +64,7 @@ impl Kind {
         match self {
             Self::Fixed => "fixed",
             Self::Cubic => "cubic",
+            Self::Model => "model",
         }
     }
 
@@ -152,10 +160,10 @@ pub trait Controller {
 }
 
 #[derive(Clone, Debug)]
-#[allow(clippy::large_enum_variant)] // one a connection, and nearly all run the large one
 enum Algorithm {
     Fixed(Fixed),
     Cubic(Cubic),
+    Model(Model),
 }
 
 /// The controller of a connection, one of [`Kind`], held to [CDP-CC-3].
@@ -180,6 +188,7 @@ macro_rules! each {
         match $algorithm {
             Algorithm::Fixed($inner) => $call,
             Algorithm::Cubic($inner) => $call,
+            Algorithm::Model($inner) => $call,
         }
     };
 }
@@ -193,10 +202,11 @@ impl Congestion {
 
     /// A controller of `kind` at the first window of `settings`.
     #[must_use]
-    pub fn with_settings(kind: Kind, _now: Instant, settings: &Settings) -> Self {
+    pub fn with_settings(kind: Kind, now: Instant, settings: &Settings) -> Self {
         let algorithm = match kind {
             Kind::Fixed => Algorithm::Fixed(Fixed::new(settings.fixed_window)),
             Kind::Cubic => Algorithm::Cubic(Cubic::new(settings.initial_window)),
+            Kind::Model => Algorithm::Model(Model::new(settings.initial_window, now)),
         };
         let granted = each!(&algorithm, inner => inner.window());
         Self { algorithm, granted }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use weft_base::Instant;
 
+use super::simulation::{Outcome, Path, run};
 use super::{Ack, Congestion, Controller, Kind, Loss, Settings, WINDOW_MAX};
 use crate::rate::RateSample;
 
@@ -136,4 +137,74 @@ fn every_kind_is_found_by_its_name_and_reports_it() {
         assert_eq!(Congestion::new(kind, Instant::ZERO).name(), kind.name());
     }
     assert_eq!(Kind::from_name("reno"), None);
+}
+
+/// A path of a cluster: 20,000 packets a second, 2 ms, and a queue as large as the path.
+const PATH: Path = Path {
+    rate: 20_000,
+    rtt: Duration::from_millis(2),
+    buffer: 40,
+    loss_per_mille: 0,
+    mark_above: None,
+    clump: Duration::ZERO,
+    change: None,
+};
+
+/// A run, and a line of the table that `cargo test -- --nocapture` shows.
+fn measure(what: &str, path: Path, kinds: &[Kind]) -> Outcome {
+    let time = Duration::from_secs_f64((200_000.0 / path.rate as f64).max(1_500.0 * path.rtt.as_secs_f64()));
+    let outcome = run(path, kinds, time);
+    println!(
+        "{:<6} x{} {what:<34} used {:>5.1} %  queue mean {:>6.1} max {:>4} of {:>4} (path holds {:>5.0})  \
+         dropped {:>5.2} %  time-outs {:>2}  Jain {:.2}",
+        kinds[0].name(),
+        kinds.len(),
+        outcome.utilisation * 100.0,
+        outcome.queue_mean,
+        outcome.queue_max,
+        path.buffer,
+        path.holds(),
+        outcome.dropped * 100.0,
+        outcome.timeouts,
+        outcome.fairness(),
+    );
+    outcome
+}
+
+#[test]
+fn table() {
+    for kind in [Kind::Cubic, Kind::Model] {
+        for n in [1, 2, 4] {
+            let kinds = vec![kind; n];
+            measure("clean", PATH, &kinds);
+            measure("loss 1 %", Path { loss_per_mille: 10, ..PATH }, &kinds);
+            measure("loss 3 %", Path { loss_per_mille: 30, ..PATH }, &kinds);
+            measure("loss 10 %", Path { loss_per_mille: 100, ..PATH }, &kinds);
+            measure("deep buffer", Path { buffer: 400, ..PATH }, &kinds);
+            measure("shallow buffer", Path { buffer: 8, ..PATH }, &kinds);
+            measure("marks", Path { buffer: 400, mark_above: Some(20), ..PATH }, &kinds);
+            let fast = Path { rate: 400_000, rtt: Duration::from_micros(100), buffer: 200, ..PATH };
+            measure("10 GbE-like 100 us", fast, &kinds);
+            measure(
+                "same, clumps 1 ms",
+                Path { clump: Duration::from_millis(1), buffer: 1000, ..fast },
+                &kinds,
+            );
+            measure("same, clumps 200 us", Path { clump: Duration::from_micros(200), ..fast }, &kinds);
+            measure("same, loss 1 %", Path { loss_per_mille: 10, ..fast }, &kinds);
+            measure("far 50 ms", Path { rtt: Duration::from_millis(50), buffer: 500, ..PATH }, &kinds);
+            measure(
+                "far, loss 1 %",
+                Path { rtt: Duration::from_millis(50), buffer: 500, loss_per_mille: 10, ..PATH },
+                &kinds,
+            );
+            let t = Duration::from_secs(5);
+            measure("rate falls to a fifth", Path { change: Some((t, 4_000)), ..PATH }, &kinds);
+            measure(
+                "rate grows by five",
+                Path { rate: 4_000, change: Some((t * 5, 20_000)), ..PATH },
+                &kinds,
+            );
+        }
+    }
 }

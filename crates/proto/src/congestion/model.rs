@@ -1,0 +1,327 @@
+//! A model-based controller for clusters: send as fast as the path delivers, keep no more in flight than it holds.
+//!
+//! A path is two numbers, the rate of its narrowest link and the round trip without queues; their product is what it
+//! holds. The greatest delivery rate seen lately measures the one, the least round trip the other, but never both at
+//! once: the rate shows only when the path is full, the round trip only when its queues are empty. So the controller
+//! moves around the point between the two:
+//!
+//! ```text
+//!  Startup --full or congested--> Drain --empty--> Cruise --some rounds--> Up --full or congested--> Down --+
+//!   x 2.77                        x 0.5            x 1  ^                  x 1.25                    x 0.75 |
+//!                                                       +---------------------------------------------------+
+//!  ProbeRtt, half of what the path holds, from any of them but Startup, if the queue has not been seen empty for 5 s
+//! ```
+//!
+//! Loss by itself is no signal. More loss than noise explains in a round trip is: while probing it sets a ceiling
+//! for what is in flight, otherwise it takes the rate down to what the path still delivers until the next probe.
+//! The scheme is that of the BBR family; rounds instead of seconds pace its turns, because a round trip in a cluster
+//! is a thousandth of one in the Internet, and clumps of acknowledgements, which there are longer than the round
+//! trip, are allowed for in the window.
+
+use std::time::Duration;
+
+use weft_base::Instant;
+
+use super::path::{Bandwidth, Clumps, Round};
+use super::{Ack, Controller, Kind, Loss, WINDOW_MAX};
+
+/// Pacing gains. 2.77 = 4 ln 2 is the least that doubles the delivery rate each round.
+const STARTUP_GAIN: f64 = 2.77;
+const DRAIN_GAIN: f64 = 0.5;
+const UP_GAIN: f64 = 1.25;
+const DOWN_GAIN: f64 = 0.75;
+/// Sending at slightly less than the estimate lets a queue drain that the estimate's own errors build.
+const MARGIN: f64 = 0.99;
+/// The window, as a multiple of what the path holds: pacing is to be the limit, not the window.
+const WINDOW_GAIN: f64 = 2.0;
+/// Never less than this in flight, or losses are found only by time-outs.
+const WINDOW_FLOOR: f64 = 4.0;
+/// Time for which the window lets an engine be away without the sender running dry.
+const ABSENCE: Duration = Duration::from_millis(1);
+/// The path counts as full after this many rounds in which the rate did not grow by a quarter.
+const FULL_ROUNDS: u32 = 3;
+const FULL_GROWTH: f64 = 1.25;
+/// A rate that grows by this much in a round of probing is worth another such round.
+const UP_GROWTH: f64 = 1.1;
+/// Part of the ceiling, or of the rate, that is kept when a round was congested; and headroom left to others.
+const KEPT: f64 = 0.85;
+const RATE_KEPT: f64 = 0.7;
+/// Rounds in each phase at most, should its goal be out of reach; those of `Cruise` vary by up to three, so that
+/// flows do not probe in step.
+const DRAIN_ROUNDS: u32 = 4;
+const UP_ROUNDS: u32 = 4;
+const DOWN_ROUNDS: u32 = 2;
+const CRUISE_ROUNDS: u32 = 6;
+/// How long the queue may go without being seen empty, and how long it is then kept so, at least.
+const EMPTY_WITHIN: Duration = Duration::from_secs(5);
+const EMPTY_FOR: Duration = Duration::from_millis(5);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Startup,
+    Drain,
+    Cruise,
+    Up,
+    Down,
+    /// With the time at which it may end, once little enough is in flight.
+    ProbeRtt(Option<Instant>),
+}
+
+/// What congestion changes, so that an error can be undone.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// Greatest count in flight that the path took without congestion.
+    ceiling: f64,
+    /// Rate until the next probe, if lower than the estimate.
+    rate: f64,
+}
+
+const UNBOUNDED: Bounds = Bounds { ceiling: f64::INFINITY, rate: f64::INFINITY };
+
+/// The model-based controller.
+#[derive(Clone, Debug)]
+pub struct Model {
+    phase: Phase,
+    /// Rounds left in this phase.
+    rounds_left: u32,
+    bandwidth: Bandwidth,
+    min_rtt: Option<Duration>,
+    srtt: Option<Duration>,
+    /// When a round trip close to the least one was seen last.
+    empty_at: Instant,
+    round: Round,
+    clumps: Clumps,
+    /// The rate to be surpassed by a quarter, or in `Up` by a tenth, and the rounds in which it was not.
+    goal: f64,
+    rounds_below_goal: u32,
+    bounds: Bounds,
+    before: Bounds,
+    initial_window: f64,
+    window: f64,
+}
+
+impl Model {
+    /// A connection opened at `now` that starts with `initial_window` packets.
+    #[must_use]
+    pub fn new(initial_window: u32, now: Instant) -> Self {
+        let window = f64::from(initial_window.min(WINDOW_MAX)).max(WINDOW_FLOOR);
+        Self {
+            phase: Phase::Startup,
+            rounds_left: 0,
+            bandwidth: Bandwidth::default(),
+            min_rtt: None,
+            srtt: None,
+            empty_at: now,
+            round: Round::default(),
+            clumps: Clumps::default(),
+            goal: 0.0,
+            rounds_below_goal: 0,
+            bounds: UNBOUNDED,
+            before: UNBOUNDED,
+            initial_window: window,
+            window,
+        }
+    }
+
+    /// Packets per second that the path is believed to carry now.
+    fn rate(&self) -> f64 {
+        self.bandwidth.get().min(self.bounds.rate)
+    }
+
+    /// Packets that the path holds without a queue.
+    fn held_by_path(&self) -> f64 {
+        self.rate() * self.min_rtt.unwrap_or_default().as_secs_f64()
+    }
+
+    /// The window the model asks for, before ceilings.
+    fn target(&self) -> f64 {
+        let absence = self.rate() * ABSENCE.as_secs_f64();
+        (WINDOW_GAIN * self.held_by_path() + self.clumps.get().max(absence)).max(WINDOW_FLOOR)
+    }
+
+    /// What the present phase allows in flight.
+    fn cap(&self) -> f64 {
+        match self.phase {
+            Phase::ProbeRtt(_) => (self.held_by_path() / 2.0).max(WINDOW_FLOOR),
+            Phase::Cruise | Phase::Down | Phase::Drain => {
+                (self.bounds.ceiling * KEPT).max(self.held_by_path()).max(WINDOW_FLOOR)
+            }
+            Phase::Startup | Phase::Up => self.bounds.ceiling.max(WINDOW_FLOOR),
+        }
+    }
+
+    fn measure(&mut self, ack: &Ack) {
+        self.srtt = ack.srtt.or(self.srtt);
+        if ack.rtt.is_some() && ack.rtt <= ack.min_rtt {
+            self.empty_at = ack.now;
+        }
+        self.min_rtt = ack.min_rtt.or(self.min_rtt);
+        if let Some(sample) = &ack.delivery {
+            self.bandwidth.sample(sample);
+        }
+        self.clumps.handle_ack(ack, self.rate());
+    }
+
+    fn enter(&mut self, phase: Phase, rounds: u32) {
+        self.phase = phase;
+        self.rounds_left = rounds;
+    }
+
+    /// Tries for more than is known to be there.
+    fn enter_up(&mut self) {
+        self.bandwidth.end_cycle();
+        self.bounds.rate = f64::INFINITY;
+        self.goal = self.bandwidth.get() * UP_GROWTH;
+        self.enter(Phase::Up, UP_ROUNDS);
+    }
+
+    fn enter_cruise(&mut self, now: Instant) {
+        // The low bits of a nanosecond clock are as good as a die; nobody has anything to gain from guessing them.
+        let vary = u32::try_from(now.as_nanos() / 1_024 % 4).unwrap_or(0);
+        self.enter(Phase::Cruise, CRUISE_ROUNDS + vary);
+    }
+
+    fn end_round(&mut self, now: Instant, round: &Round) {
+        self.clumps.end_round();
+        self.rounds_left = self.rounds_left.saturating_sub(1);
+        if round.is_congested() {
+            return self.end_congested_round(now, round);
+        }
+        match self.phase {
+            Phase::Startup => self.judge_fullness(round),
+            Phase::Up => self.judge_probe(round),
+            Phase::Drain | Phase::Down if self.rounds_left == 0 => self.enter_cruise(now),
+            Phase::Cruise if self.rounds_left == 0 => self.enter_up(),
+            Phase::Drain | Phase::Down | Phase::Cruise | Phase::ProbeRtt(_) => {}
+        }
+    }
+
+    fn end_congested_round(&mut self, now: Instant, round: &Round) {
+        self.before = self.bounds;
+        let is_probing = matches!(self.phase, Phase::Startup | Phase::Up);
+        if !is_probing {
+            self.bounds.rate = (self.rate() * RATE_KEPT).max(round.rate(now).min(self.rate()));
+        }
+        let peak = round.in_flight_max.min(self.bounds.ceiling);
+        self.bounds.ceiling = (peak * KEPT).max(self.held_by_path()).max(WINDOW_FLOOR);
+        match self.phase {
+            Phase::Startup => self.enter(Phase::Drain, DRAIN_ROUNDS),
+            Phase::Up => self.enter(Phase::Down, DOWN_ROUNDS),
+            Phase::Drain | Phase::Cruise | Phase::Down | Phase::ProbeRtt(_) => {}
+        }
+    }
+
+    /// Startup ends when three rounds in a row did not bring a quarter more.
+    fn judge_fullness(&mut self, round: &Round) {
+        let rate = self.bandwidth.get();
+        if rate >= self.goal {
+            self.goal = rate * FULL_GROWTH;
+            self.rounds_below_goal = 0;
+        } else if !round.is_app_limited {
+            self.rounds_below_goal += 1;
+        }
+        if self.rounds_below_goal >= FULL_ROUNDS {
+            self.enter(Phase::Drain, DRAIN_ROUNDS);
+        }
+    }
+
+    /// A probe goes on while it brings more, or until what is in flight shows that it brings nothing.
+    fn judge_probe(&mut self, round: &Round) {
+        if round.in_flight_max >= 0.95 * self.bounds.ceiling {
+            self.bounds.ceiling *= UP_GAIN;
+        }
+        let rate = self.bandwidth.get();
+        if rate >= self.goal {
+            self.goal = rate * UP_GROWTH;
+            self.rounds_left = UP_ROUNDS;
+            return;
+        }
+        let is_full = round.in_flight_max >= UP_GAIN * self.held_by_path();
+        // The first round to end began before the probe did.
+        if self.rounds_left == 0 || (is_full && self.rounds_left + 2 <= UP_ROUNDS) {
+            self.enter(Phase::Down, DOWN_ROUNDS);
+        }
+    }
+
+    /// What does not wait for the end of a round.
+    fn follow(&mut self, ack: &Ack) {
+        let in_flight = f64::from(ack.in_flight);
+        match self.phase {
+            Phase::Drain | Phase::Down if in_flight <= self.held_by_path() => self.enter_cruise(ack.now),
+            Phase::ProbeRtt(None) if in_flight <= self.cap() => {
+                let stay = EMPTY_FOR.max(self.srtt.unwrap_or_default());
+                self.phase = Phase::ProbeRtt(Some(ack.now + stay));
+            }
+            Phase::ProbeRtt(Some(until)) if ack.now >= until => {
+                self.empty_at = ack.now;
+                self.enter_cruise(ack.now);
+            }
+            Phase::Startup | Phase::Drain | Phase::Down | Phase::Cruise | Phase::Up | Phase::ProbeRtt(_) => {}
+        }
+        let is_probing = matches!(self.phase, Phase::Startup | Phase::ProbeRtt(_));
+        if !is_probing && ack.now - self.empty_at > EMPTY_WITHIN {
+            self.enter(Phase::ProbeRtt(None), 0);
+        }
+    }
+
+    fn grow(&mut self, newly_acked: u32) {
+        let (acked, target) = (f64::from(newly_acked), self.target());
+        if self.phase != Phase::Startup {
+            self.window = (self.window + acked).min(target);
+        } else if self.window < target.max(self.initial_window) {
+            self.window += acked;
+        }
+        self.window = self.window.clamp(WINDOW_FLOOR, f64::from(WINDOW_MAX));
+    }
+}
+
+impl Controller for Model {
+    fn handle_ack(&mut self, ack: &Ack) {
+        self.measure(ack);
+        if let Some(round) = self.round.handle_ack(ack) {
+            self.end_round(ack.now, &round);
+        }
+        self.follow(ack);
+        self.grow(ack.newly_acked);
+    }
+
+    fn handle_loss(&mut self, loss: &Loss) {
+        self.round.handle_loss(loss);
+        if loss.is_timeout {
+            // Nothing is known of what is in flight; the model stays, and acknowledgements bring the window back.
+            self.window = WINDOW_FLOOR;
+        }
+    }
+
+    fn handle_ecn(&mut self, _now: Instant, _sent_at: Instant) {
+        // [CDP-CC-5] judged at the end of the round, so at most once per round trip
+        self.round.mark();
+    }
+
+    fn handle_spurious(&mut self, _now: Instant) {
+        self.bounds.ceiling = self.bounds.ceiling.max(self.before.ceiling);
+        self.bounds.rate = self.bounds.rate.max(self.before.rate);
+    }
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 4 and WINDOW_MAX
+    fn window(&self) -> u32 {
+        self.window.min(self.cap()) as u32
+    }
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a float conversion saturates
+    fn pacing_rate(&self) -> Option<u64> {
+        let srtt = self.srtt.filter(|srtt| !srtt.is_zero())?.as_secs_f64();
+        let rate = match self.phase {
+            Phase::Startup => STARTUP_GAIN * self.rate().max(self.initial_window / srtt),
+            Phase::Drain => DRAIN_GAIN * self.rate(),
+            Phase::Up => UP_GAIN * self.rate(),
+            Phase::Down => DOWN_GAIN * self.rate(),
+            Phase::Cruise | Phase::ProbeRtt(_) => self.rate(),
+        };
+        Some(((rate * MARGIN).max(WINDOW_FLOOR / srtt) as u64).max(1))
+    }
+
+    fn name(&self) -> &'static str {
+        Kind::Model.name()
+    }
+}

@@ -1,0 +1,9 @@
+//! The specification against the machine: a peer made of bare packets talks to one real connection.
+//!
+//! The peer follows a script and knows nothing that is not on the wire, so each test can be read beside the
+//! sentence it cites.
+
+mod data;
+mod ending;
+mod opening;
+mod peer;
