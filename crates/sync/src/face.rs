@@ -80,6 +80,63 @@ pub fn add_then_fence(counter: &AtomicUsize, count: usize) {
     }
 }
 
+/// A small number that this thread has for itself, as long as there are not too many threads.
+#[cfg(not(loom))]
+#[inline]
+pub fn thread_index() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    std::thread_local!(static INDEX: usize = NEXT.fetch_add(1, Ordering::Relaxed));
+    INDEX.with(|&index| index)
+}
+
+/// A small number that this thread has for itself.
+#[cfg(loom)]
+pub fn thread_index() -> usize {
+    loom::lazy_static!(static ref NEXT: AtomicUsize = AtomicUsize::new(0););
+    loom::thread_local!(static INDEX: usize = NEXT.fetch_add(1, Ordering::Relaxed));
+    INDEX.with(|&index| index)
+}
+
+/// A mark in an object that threads share by pointer. Under loom it tells of a use after the end; otherwise it is
+/// nothing.
+#[derive(Debug, Default)]
+pub struct Alive(#[cfg(loom)] UnsafeCell<bool>);
+
+impl Alive {
+    /// To be called by who is about to use the object.
+    ///
+    /// # Panics
+    ///
+    /// Under loom, if the object has ended, or ends at the same time.
+    #[inline(always)]
+    pub fn check(&self) {
+        #[cfg(loom)]
+        // SAFETY: loom checks that no thread is in `end`.
+        self.0.with(|ended| assert!(!unsafe { *ended }, "used after its end"));
+    }
+
+    #[cfg(loom)]
+    fn end(&self) {
+        // SAFETY: loom checks that no thread is in `check`.
+        self.0.with_mut(|ended| unsafe { *ended = true });
+    }
+}
+
+/// Frees an object that was boxed. Under loom it is marked and kept, so that a later use is found.
+///
+/// # Safety
+///
+/// `object` comes from `Box::into_raw`, and no thread reaches it any more.
+pub unsafe fn free<T>(object: *mut T, alive: impl FnOnce(&T) -> &Alive) {
+    // SAFETY: the caller's promise.
+    let object = unsafe { Box::from_raw(object) };
+    let _ = &alive;
+    #[cfg(loom)]
+    alive(Box::leak(object)).end();
+    #[cfg(not(loom))]
+    drop(object);
+}
+
 /// A bounded wait: a few dozen looks at what another thread holds, before a lock parks or gives way.
 #[derive(Debug, Default)]
 pub struct Spin {

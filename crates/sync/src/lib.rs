@@ -16,6 +16,7 @@
 //! | [`Mutex`] | spinning briefly, then the futex | anything short that threads share |
 //! | [`RwLock`] | the same | what is read often; the nodes of the `fine` table |
 //! | [`SpinLock`] | spinning, then giving the processor away | the list heads of the `coarse` table |
+//! | [`Grace`] | not at all: readers are counted | the lists of the `epoch` table, read without a lock |
 //! | [`Parker`], [`Unparker`] | the futex, with a time-out | one thread that others wake |
 //!
 //! ```
@@ -29,12 +30,14 @@
 
 pub mod face;
 mod futex;
+mod grace;
 mod mutex;
 mod parker;
 mod rwlock;
 mod spin;
 
 pub use futex::Futex;
+pub use grace::{Grace, Reading};
 pub use mutex::{Mutex, MutexGuard};
 pub use parker::{Parker, Unparker};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};

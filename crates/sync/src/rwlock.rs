@@ -1,16 +1,16 @@
 //! A lock that many may hold to read or one to write, of one word.
 //!
 //! Algorithm: the word counts readers in its low bits; WRITER says that one writes, PARKED that somebody may sleep.
-//! A reader adds one unless there is a writer, or somebody sleeps while others read (so that a stream of readers
-//! does not keep a writer out for ever). A writer needs a word without readers and writer. Who must wait looks
-//! again a bounded number of times, then sets PARKED on the held word and sleeps until the word changes. Whoever
-//! makes the lock free with PARKED set clears it and wakes all sleepers, and they try again.
+//! A reader adds one unless there is a writer, or somebody sleeps (so that a stream of readers does not keep a
+//! writer out for ever). A writer needs a word without readers and writer. Who must wait looks again a bounded
+//! number of times, then sets PARKED on the held word and sleeps until the word changes. Whoever makes the lock
+//! free writes zero, and if PARKED was set wakes all sleepers, who try again.
 //!
 //! Races:
 //! * A sleeper against the last holder: PARKED is only ever set on a held word and by an exchange, so its holder's
 //!   last step sees it; the kernel puts the thread to sleep only while the word is what it was.
-//! * The last reader leaves PARKED on a free word for a moment, until it clears it. Who takes the lock in that
-//!   moment keeps the bit and inherits the duty to wake; the clearing exchange of the reader then fails.
+//! * The last step of an unlock may let another thread free the memory of the lock (the `fine` table does). So it
+//!   is one exchange, after which only the address of the word is used: a wake of nobody, or a needless one.
 //! * A thread must not read-lock twice: a writer that sleeps in between would wait for it, and it for the writer.
 
 use std::fmt;
@@ -118,8 +118,14 @@ impl<T> RwLock<T> {
 
     #[inline]
     fn free_read(&self) {
-        if self.word.fetch_sub(1, Ordering::Release) == PARKED | 1 {
-            self.wake_all();
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let freed = if word == PARKED | 1 { 0 } else { word - 1 };
+            match self.word.compare_exchange_weak(word, freed, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) if freed == 0 && word != 1 => return self.word.wake_all(),
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
         }
     }
 
@@ -129,27 +135,17 @@ impl<T> RwLock<T> {
             self.word.wake_all();
         }
     }
-
-    #[cold]
-    fn wake_all(&self) {
-        // Acquire and release: a thread that takes the lock by reading this zero must see the last reader leave.
-        if self.word.compare_exchange(PARKED, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            self.word.wake_all();
-        }
-    }
 }
 
 /// From the word as it is to the word with the lock taken, or `None` if the taker must wait.
 type Kind = fn(u32) -> Option<u32>;
 
 fn reading(word: u32) -> Option<u32> {
-    let readers = word & READERS;
-    let can_read = word & WRITER == 0 && (word & PARKED == 0 || readers == 0) && readers < READERS;
-    can_read.then_some(word + 1)
+    (word < READERS).then_some(word + 1) // so neither flag is set, and the count has room
 }
 
 fn writing(word: u32) -> Option<u32> {
-    (word & (WRITER | READERS) == 0).then_some(word | WRITER)
+    (word == 0).then_some(WRITER)
 }
 
 impl<T: fmt::Debug> fmt::Debug for RwLock<T> {
@@ -246,9 +242,7 @@ mod tests {
         assert_eq!(reading(3), Some(4));
         assert_eq!(reading(PARKED | 3), None);
         assert_eq!(reading(WRITER), None);
-        // The last reader has left but not yet woken anybody: whoever comes takes the lock and the duty.
-        assert_eq!(reading(PARKED), Some(PARKED | 1));
-        assert_eq!(writing(PARKED), Some(PARKED | WRITER));
+        assert_eq!((writing(0), writing(1), writing(WRITER)), (Some(WRITER), None, None));
         // The count is full: wait, do not overflow into the flags.
         assert_eq!(reading(READERS), None);
     }
