@@ -1,0 +1,18 @@
+//! The testable part of the `weft` command: what each command does, apart from `main`.
+//!
+//! This room talks to people and scripts: command lines, progress, tables, sentences and exit codes. It must not know
+//! packets, windows or timers; whatever it says about a connection it asks the socket room.
+//!
+//! ```
+//! use weft_tools::{target::Target, units};
+//!
+//! let target: Target = "storage7:1064".parse()?;
+//! assert_eq!(target.host, "storage7");
+//! assert_eq!(units::bytes(3 << 20), "3.00 MiB");
+//! # Ok::<(), String>(())
+//! ```
+
+pub mod exit;
+pub mod target;
+pub mod transfer;
+pub mod units;

@@ -1,0 +1,143 @@
+//! The directory that files arrive in, and everything done to it apart from the files themselves.
+
+use std::ffi::OsStr;
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, DirBuilder, DirBuilderExt};
+
+use super::manifest::{Entry, Kind};
+use super::part::{Part, PartError, times};
+use super::{Error, name};
+use crate::exit::{Code, Failure};
+
+/// The directory that files arrive in. Nothing outside of it is ever touched.
+pub struct Destination {
+    pub(super) dir: Dir,
+    pub(super) path: PathBuf,
+    pub(super) overwrite: bool,
+}
+
+impl Destination {
+    /// The existing directory `path`; with `overwrite` an arriving file takes the place of another of its name.
+    ///
+    /// # Errors
+    /// [`Code::Destination`] if it is no directory or not ours to open.
+    pub fn open(path: &Path, overwrite: bool) -> Result<Self, Failure> {
+        let dir = Dir::open_ambient_dir(path, ambient_authority())
+            .map_err(|e| Failure::destination(&path.to_string_lossy(), &e))?;
+        Ok(Self { dir, path: path.to_owned(), overwrite })
+    }
+
+    pub(super) fn label(&self, entry: &Entry) -> String {
+        self.path.join(OsStr::from_bytes(&entry.name)).to_string_lossy().into_owned()
+    }
+
+    pub(super) fn failed(&self, entry: &Entry, error: &io::Error) -> Error {
+        Failure::destination(&self.label(entry), error).into()
+    }
+
+    /// The directory that `entry` lies in.
+    pub(super) fn parent(&self, entry: &Entry) -> Result<Dir, Error> {
+        let parent = name::parent(&entry.name);
+        if parent.is_empty() {
+            return self.dir.try_clone().map_err(|e| self.failed(entry, &e));
+        }
+        self.dir.open_dir(OsStr::from_bytes(parent)).map_err(|e| self.failed(entry, &e))
+    }
+
+    /// The refusal to touch what lies where `entry` goes.
+    pub(super) fn exists(&self, entry: &Entry) -> Error {
+        let what = format!("{:?} exists and differs", self.label(entry));
+        Failure::new(Code::Exists, what, "move it away, or start `weft recv` with --overwrite").into()
+    }
+
+    pub(super) fn part_failed(&self, entry: &Entry, error: &PartError) -> Error {
+        match error {
+            PartError::Io(error) => self.failed(entry, error),
+            PartError::Exists => self.exists(entry),
+            PartError::Locked => {
+                let what = format!("another transfer is writing {:?}", self.label(entry));
+                Failure::new(Code::Exists, what, "wait until it has ended").into()
+            }
+        }
+    }
+
+    /// The part of the file `entry`, made if there is none.
+    pub(super) fn part(&self, entry: &Entry) -> Result<Part, Error> {
+        Part::open(self.parent(entry)?, entry.file_name()).map_err(|e| self.part_failed(entry, &e))
+    }
+
+    /// What the symbolic link of this name holds, if there is one.
+    pub(super) fn link_of(&self, entry: &Entry) -> Option<Vec<u8>> {
+        let target = self.dir.read_link_contents(OsStr::from_bytes(&entry.name)).ok()?;
+        Some(target.as_os_str().as_bytes().to_vec())
+    }
+
+    /// Makes the directories, open only to us until everything is in them.
+    /// Returns those that were not there.
+    pub(super) fn make_directories<'a>(&self, entries: &'a [Entry]) -> Result<Vec<&'a Entry>, Error> {
+        let mut made = Vec::new();
+        for entry in entries {
+            if entry.kind != Kind::Directory {
+                continue;
+            }
+            let mut builder = DirBuilder::new();
+            builder.mode(0o700);
+            match self.dir.create_dir_with(OsStr::from_bytes(&entry.name), &builder) {
+                Ok(()) => made.push(entry),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(self.failed(entry, &error)),
+            }
+        }
+        Ok(made)
+    }
+
+    /// Links come last, so that no file of this transfer can go through one.
+    pub(super) fn make_links(&self, entries: &[Entry]) -> Result<(), Error> {
+        for entry in entries {
+            let Kind::Link { target } = &entry.kind else { continue };
+            if self.link_of(entry).as_ref() == Some(target) {
+                continue;
+            }
+            let name = OsStr::from_bytes(&entry.name);
+            if self.overwrite {
+                // Nothing there is as good.
+                let _ = self.dir.remove_file(name);
+            }
+            match self.dir.symlink(OsStr::from_bytes(target), name) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(self.exists(entry)),
+                Err(error) => return Err(self.failed(entry, &error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the names of everything that arrived durable.
+    pub(super) fn sync_directories(&self, entries: &[Entry]) -> Result<(), Error> {
+        let synced = |name: &OsStr| self.dir.open(name).and_then(|dir| dir.sync_all());
+        for entry in entries.iter().filter(|entry| entry.kind == Kind::Directory) {
+            synced(OsStr::from_bytes(&entry.name)).map_err(|e| self.failed(entry, &e))?;
+        }
+        synced(OsStr::new(".")).map_err(|e| Failure::destination(&self.path.to_string_lossy(), &e).into())
+    }
+
+    /// Gives the directories made here their modes and times, the deepest first.
+    pub(super) fn finish_directories(&self, made: &[&Entry]) -> Result<(), Error> {
+        for entry in made.iter().rev() {
+            let opened = self.dir.open(OsStr::from_bytes(&entry.name)).map(cap_std::fs::File::into_std);
+            opened
+                .and_then(|dir| {
+                    dir.set_times(times(entry))?;
+                    dir.set_permissions(Permissions::from_mode(entry.mode & 0o777))
+                })
+                .map_err(|e| self.failed(entry, &e))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! Bulk transfer of files and directories over any reliable stream of bytes.
+//!
+//! ```text
+//! sender                                   receiver
+//!   Hello, Entry …, ManifestEnd  ────────►   checks every name, looks what is there
+//!                                ◄────────   Have (prefix and its hash) …, Exists …, PlanEnd
+//!   Start, Data …, FileEnd       ────────►   writes NAME.weft-part; checks; fsync; rename
+//!   Skip (the same is there)     ────────►
+//!                                ◄────────   Done or Failed for each file
+//!   End (digest of the whole)    ────────►   links, modes and times of directories
+//!                                ◄────────   Complete (digest of the whole)
+//! ```
+//!
+//! Either end may send `Busy` while it hashes and `Abort` with an exit code and a sentence at any time. Nothing here
+//! knows CDP: the stream is generic, so that the tests run over a socket pair.
+
+pub mod destination;
+pub mod frame;
+pub mod manifest;
+pub mod name;
+mod part;
+pub mod receiver;
+mod resume;
+pub mod sender;
+mod survey;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::Path;
+
+use crate::exit::{Code, Failure, cause};
+
+/// Bytes of file data in one `Data` frame as the sender makes them.
+pub const CHUNK_BYTES: usize = 256 << 10;
+
+/// What an end of a transfer tells while it runs. All methods may be called from any thread.
+pub trait Observer: Sync {
+    /// Both ends agreed: `files` and `bytes` in all, of which `present_bytes` are at the receiver already.
+    fn planned(&self, files: u64, bytes: u64, present_bytes: u64) {
+        let _ = (files, bytes, present_bytes);
+    }
+    /// `bytes` more of the files were sent or stored.
+    fn advanced(&self, bytes: u64) {
+        let _ = bytes;
+    }
+    /// The receiver has the file under its final name.
+    fn finished(&self, name: &Path) {
+        let _ = name;
+    }
+    /// The file could not be sent or kept; the transfer goes on with the next.
+    fn failed(&self, failure: &Failure) {
+        let _ = failure;
+    }
+}
+
+/// Watches nothing.
+impl Observer for () {}
+
+/// What a finished transfer did.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Files that are at the receiver now, those that were there already included.
+    pub files: u64,
+    /// Bytes of those files.
+    pub bytes: u64,
+    /// Bytes that the receiver had from an earlier try or from an equal file.
+    pub present_bytes: u64,
+    /// BLAKE3 digest over the digests of all files, hexadecimal.
+    pub digest: String,
+    /// Files that failed, with the reason.
+    pub failures: Vec<Failure>,
+}
+
+/// Why a transfer did not finish.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The stream broke or ended early: the peer died, or the way to it.
+    #[error("the connection broke: {0}")]
+    Stream(#[from] io::Error),
+    /// The peer sent what the protocol does not allow.
+    #[error("the peer broke the protocol: {0}")]
+    Protocol(String),
+    /// The peer gave up and said why.
+    #[error("the peer gave up: {0}")]
+    Peer(Failure),
+    /// This end cannot go on.
+    #[error("{0}")]
+    Local(#[from] Failure),
+}
+
+impl Error {
+    /// The sentence and exit code for the user; `peer` is how the user knows the other end.
+    #[must_use]
+    pub fn into_failure(self, peer: &str) -> Failure {
+        let again = "repeat the command, it goes on where it stopped";
+        match self {
+            Self::Stream(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Failure::new(Code::NoAnswer, format!("{peer} fell silent in mid-transfer"), again)
+            }
+            Self::Stream(error) => Failure::new(
+                Code::Lost,
+                format!("lost {peer} in mid-transfer: {}", stream_cause(&error)),
+                again,
+            ),
+            Self::Protocol(what) => Failure::new(
+                Code::Protocol,
+                format!("{peer} does not speak this transfer protocol: {what}"),
+                "check that `weft send` and `weft recv` of the same version meet",
+            ),
+            Self::Peer(failure) => Failure { what: format!("{peer} says: {}", failure.what), ..failure },
+            Self::Local(failure) => failure,
+        }
+    }
+}
+
+/// End of file means that the other process ended without a word.
+fn stream_cause(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        return "it closed the connection early".to_owned();
+    }
+    cause(error)
+}

@@ -1,0 +1,126 @@
+//! The temporary file beside the final name: locked, hashed as it grows, and renamed only when it is right.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, FileTimes, Permissions, TryLockError};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, SystemTime};
+
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+
+use super::manifest::Entry;
+use super::name;
+
+/// Why a part did not become a file.
+#[derive(Debug)]
+pub(super) enum PartError {
+    /// The file system refused.
+    Io(io::Error),
+    /// Another transfer is writing the same file.
+    Locked,
+    /// Something of the final name appeared meanwhile.
+    Exists,
+}
+
+impl From<io::Error> for PartError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// A file in the making.
+pub(super) struct Part {
+    dir: Dir,
+    file: File,
+    part_name: OsString,
+    file_name: OsString,
+    /// Digest of what is in the file so far.
+    pub(super) hasher: blake3::Hasher,
+    /// Bytes in the file so far.
+    pub(super) len: u64,
+}
+
+impl Part {
+    /// Opens the part of `file_name` in `dir`, or makes it. Nobody else can open it while this one lives.
+    pub(super) fn open(dir: Dir, file_name: &OsStr) -> Result<Self, PartError> {
+        let part_name = OsStr::from_bytes(&name::part_name(file_name.as_bytes())).to_owned();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+        let file = dir.open_with(&part_name, &options)?.into_std();
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(PartError::Locked),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+        let len = file.metadata()?.len();
+        let file_name = file_name.to_owned();
+        Ok(Self { dir, file, part_name, file_name, hasher: blake3::Hasher::new(), len })
+    }
+
+    /// The file, to read what an earlier transfer left in it.
+    pub(super) fn file_mut(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Throws away everything after the bytes that the hasher has taken, or everything at all.
+    pub(super) fn truncate(&mut self, len: u64) -> io::Result<()> {
+        if len == 0 {
+            self.hasher = blake3::Hasher::new();
+        }
+        self.file.set_len(len)?;
+        self.file.seek(SeekFrom::Start(len))?;
+        self.len = len;
+        Ok(())
+    }
+
+    /// Appends `data`.
+    pub(super) fn write(&mut self, data: &[u8]) -> io::Result<()> {
+        self.file.write_all(data)?;
+        self.hasher.update(data);
+        self.len += data.len() as u64;
+        Ok(())
+    }
+
+    /// Makes it durable and gives it its final name in one step; `replace` allows to take the place of another file.
+    /// The name itself is durable once [`super::destination::Destination::sync_directories`] has run.
+    pub(super) fn finish(self, entry: &Entry, replace: bool) -> Result<(), PartError> {
+        self.file.set_permissions(Permissions::from_mode(entry.mode & 0o777))?;
+        self.file.set_times(times(entry))?;
+        self.file.sync_all()?;
+        self.rename(replace)
+    }
+
+    fn rename(&self, replace: bool) -> Result<(), PartError> {
+        if replace {
+            return Ok(self.dir.rename(&self.part_name, &self.dir, &self.file_name)?);
+        }
+        // A hard link never replaces anything; file systems without them fall back to look and rename.
+        match self.dir.hard_link(&self.part_name, &self.dir, &self.file_name) {
+            Ok(()) => Ok(self.dir.remove_file(&self.part_name)?),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(PartError::Exists),
+            Err(_) if self.dir.symlink_metadata(&self.file_name).is_ok() => Err(PartError::Exists),
+            Err(_) => Ok(self.dir.rename(&self.part_name, &self.dir, &self.file_name)?),
+        }
+    }
+
+    /// Throws the part away.
+    pub(super) fn remove(self) -> io::Result<()> {
+        self.dir.remove_file(&self.part_name)
+    }
+}
+
+/// The times of `entry` as the standard library wants them.
+pub(super) fn times(entry: &Entry) -> FileTimes {
+    let whole = Duration::from_secs(entry.mtime_s.unsigned_abs());
+    let base = if entry.mtime_s >= 0 {
+        SystemTime::UNIX_EPOCH.checked_add(whole)
+    } else {
+        SystemTime::UNIX_EPOCH.checked_sub(whole)
+    };
+    let fraction = Duration::from_nanos(u64::from(entry.mtime_ns.min(999_999_999)));
+    match base.and_then(|base| base.checked_add(fraction)) {
+        Some(modified) => FileTimes::new().set_modified(modified),
+        None => FileTimes::new(),
+    }
+}

@@ -1,0 +1,303 @@
+//! The receiving end: trusts no name, writes beside the final name, and renames what is proved right.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::destination::Destination;
+use super::frame::{Digest, Frame, Reader, VERSION};
+use super::manifest::{ENTRIES_MAX, Entry, Kind};
+use super::part::Part;
+use super::resume::Whole;
+use super::survey::{Plan, survey};
+use super::{Error, Observer, Report, name};
+use crate::exit::{Code, Failure};
+
+/// Bytes of names that one manifest may have.
+const NAMES_BYTES_MAX: usize = 256 << 20;
+/// Bytes taken off the stream after an `Abort`, so that the sender gets to read it.
+const DRAIN_BYTES_MAX: u64 = 64 << 20;
+
+/// Receives one transfer from `stream` into `destination`.
+///
+/// # Errors
+/// [`Error`]; the sender has been told, and what arrived of an unfinished file stays in its `.weft-part`.
+pub fn receive<S>(stream: &S, destination: &Destination, observer: &dyn Observer) -> Result<Report, Error>
+where
+    for<'a> &'a S: Read + Write,
+{
+    let mut reader = Reader::new(stream);
+    let result = run(stream, &mut reader, destination, observer);
+    if let Err(error) = &result {
+        tell(stream, &mut reader, error);
+    }
+    result
+}
+
+fn run<'a, S>(
+    stream: &'a S,
+    reader: &mut Reader<&'a S>,
+    destination: &Destination,
+    observer: &dyn Observer,
+) -> Result<Report, Error>
+where
+    for<'b> &'b S: Read + Write,
+{
+    hear_hello(reader)?;
+    let entries = hear_manifest(reader)?;
+    let plan = survey(destination, &entries, stream)?;
+    let mut receiving = Receiving {
+        stream,
+        reader,
+        destination,
+        observer,
+        entries: &entries,
+        plan,
+        whole: Whole::default(),
+        report: Report::default(),
+    };
+    receiving.tell_plan()?;
+    let made = destination.make_directories(&entries)?;
+    let digest = receiving.take_files()?;
+    // Links come last, so that no file of this transfer can go through one.
+    destination.make_links(&entries)?;
+    destination.sync_directories(&entries)?;
+    destination.finish_directories(&made)?;
+    receiving.write(&Frame::Complete { digest })?;
+    Ok(receiving.report)
+}
+
+/// Tells the sender why it ends here, and takes what is under way so that it can read that.
+fn tell<S>(mut stream: &S, reader: &mut Reader<&S>, error: &Error)
+where
+    for<'a> &'a S: Read + Write,
+{
+    let failure = match error {
+        Error::Local(failure) => failure.clone(),
+        Error::Protocol(what) => Failure::new(Code::Protocol, what.clone(), ""),
+        Error::Stream(_) | Error::Peer(_) => return,
+    };
+    if Frame::Abort(failure).write(&mut stream).is_ok() {
+        let mut rest = reader.stream_mut().take(DRAIN_BYTES_MAX);
+        // Whatever ends this is of no interest any more.
+        let _ = io::copy(&mut rest, &mut io::sink());
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "every other frame is out of turn")]
+fn hear_hello(reader: &mut Reader<impl Read>) -> Result<(), Error> {
+    match reader.next_frame()? {
+        Frame::Hello { version: VERSION } => Ok(()),
+        Frame::Hello { version } => {
+            Err(Error::Protocol(format!("it has version {version}, and this end has {VERSION}")))
+        }
+        _ => Err(Error::Protocol("it does not begin with Hello".into())),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "every other frame is out of turn")]
+fn hear_manifest(reader: &mut Reader<impl Read>) -> Result<Vec<Entry>, Error> {
+    let mut entries = Vec::new();
+    let mut names = HashSet::new();
+    let mut directories = HashSet::new();
+    let mut names_bytes = 0;
+    loop {
+        let entry = match reader.next_frame()? {
+            Frame::Entry(entry) => entry,
+            Frame::ManifestEnd { entries: told } if told == entries.len() as u64 => return Ok(entries),
+            Frame::Abort(failure) => return Err(Error::Peer(failure)),
+            _ => return Err(Error::Protocol("the manifest is broken".into())),
+        };
+        check_entry(&entry)?;
+        names_bytes += entry.name.len();
+        if entries.len() >= ENTRIES_MAX || names_bytes > NAMES_BYTES_MAX {
+            return Err(Error::Protocol(format!("the manifest has more than {ENTRIES_MAX} entries")));
+        }
+        let parent = name::parent(&entry.name);
+        if !parent.is_empty() && !directories.contains(parent) {
+            return Err(Error::Protocol(format!("{:?} lies in no directory", entry.label())));
+        }
+        if !names.insert(entry.name.clone()) {
+            return Err(Error::Protocol(format!("{:?} is there twice", entry.label())));
+        }
+        if entry.kind == Kind::Directory {
+            directories.insert(entry.name.clone());
+        }
+        entries.push(entry);
+    }
+}
+
+struct Receiving<'a, 'r, S>
+where
+    for<'b> &'b S: Read + Write,
+{
+    stream: &'a S,
+    reader: &'r mut Reader<&'a S>,
+    destination: &'r Destination,
+    observer: &'r dyn Observer,
+    entries: &'r [Entry],
+    plan: Plan,
+    whole: Whole,
+    report: Report,
+}
+
+impl<S> Receiving<'_, '_, S>
+where
+    for<'b> &'b S: Read + Write,
+{
+    fn write(&self, frame: &Frame) -> Result<(), Error> {
+        let mut stream = self.stream;
+        Ok(frame.write(&mut stream)?)
+    }
+
+    /// Takes file after file; returns the digest of the whole, on which both ends agree.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "every other frame is out of turn")]
+    fn take_files(&mut self) -> Result<Digest, Error> {
+        loop {
+            match self.reader.next_frame()? {
+                Frame::Start { index, offset } => self.take_file(index, offset)?,
+                Frame::Skip { index } => self.skip_file(index)?,
+                Frame::End { digest } => return self.check_whole(digest),
+                Frame::Abort(failure) => return Err(Error::Peer(failure)),
+                _ => return Err(Error::Protocol("a frame came out of turn".into())),
+            }
+        }
+    }
+
+    fn check_whole(&mut self, sent_digest: Digest) -> Result<Digest, Error> {
+        let digest = self.whole.digest();
+        if *digest.as_bytes() != sent_digest {
+            let what = "the digest over all files differs between the two ends";
+            return Err(
+                Failure::new(Code::Digest, what, "send again; if it repeats, check both machines").into()
+            );
+        }
+        self.report.digest = digest.to_hex().to_string();
+        Ok(sent_digest)
+    }
+
+    fn tell_plan(&mut self) -> Result<(), Error> {
+        for (&index, part) in &self.plan.parts {
+            let digest = *part.hasher.finalize().as_bytes();
+            self.write(&Frame::Have { index, offset: part.len, digest })?;
+        }
+        for (&index, &digest) in &self.plan.existing {
+            self.write(&Frame::Exists { index, digest })?;
+        }
+        self.write(&Frame::PlanEnd)?;
+        let files = self.entries.iter().filter(|e| matches!(e.kind, Kind::File { .. })).count() as u64;
+        let bytes = self.entries.iter().map(Entry::size).sum();
+        let existing_bytes: u64 = self.plan.existing.keys().map(|&i| self.size_at(i)).sum();
+        let part_bytes: u64 = self.plan.parts.values().map(|p| p.len).sum();
+        self.observer.planned(files, bytes, existing_bytes + part_bytes);
+        Ok(())
+    }
+
+    fn size_at(&self, index: u64) -> u64 {
+        usize::try_from(index).ok().and_then(|i| self.entries.get(i)).map_or(0, Entry::size)
+    }
+
+    fn file_at(&self, index: u64) -> Result<Entry, Error> {
+        let entry = usize::try_from(index).ok().and_then(|i| self.entries.get(i));
+        match entry {
+            Some(entry) if matches!(entry.kind, Kind::File { .. }) => Ok(entry.clone()),
+            _ => Err(Error::Protocol("it sends a file that it did not announce".into())),
+        }
+    }
+
+    fn skip_file(&mut self, index: u64) -> Result<(), Error> {
+        let entry = self.file_at(index)?;
+        let digest = self.plan.existing.remove(&index);
+        let digest = digest.ok_or_else(|| Error::Protocol("it leaves out a file that is not here".into()))?;
+        self.report.present_bytes += entry.size();
+        self.whole.add(index, &digest);
+        self.done(index, &entry)
+    }
+
+    fn done(&mut self, index: u64, entry: &Entry) -> Result<(), Error> {
+        self.report.files += 1;
+        self.report.bytes += entry.size();
+        self.observer.finished(Path::new(OsStr::from_bytes(&entry.name)));
+        self.write(&Frame::Done { index })
+    }
+
+    fn take_file(&mut self, index: u64, offset: u64) -> Result<(), Error> {
+        let entry = self.file_at(index)?;
+        if self.plan.existing.contains_key(&index) && !self.destination.overwrite {
+            return Err(self.destination.exists(&entry));
+        }
+        let mut part = match self.plan.parts.remove(&index) {
+            Some(part) => part,
+            None => self.destination.part(&entry)?,
+        };
+        if offset != 0 && offset != part.len {
+            return Err(Error::Protocol("it goes on where nothing was promised".into()));
+        }
+        part.truncate(offset).map_err(|e| self.destination.failed(&entry, &e))?;
+        self.report.present_bytes += offset;
+        let sent_digest = match self.fill(&entry, &mut part)? {
+            Ok(digest) => digest,
+            Err(failure) => return self.give_up(index, part, failure),
+        };
+        self.whole.add(index, &sent_digest);
+        if *part.hasher.finalize().as_bytes() != sent_digest || part.len != entry.size() {
+            let what = format!("{:?} did not arrive as it was sent", self.destination.label(&entry));
+            let removed = part.remove();
+            removed.map_err(|e| self.destination.failed(&entry, &e))?;
+            return self.failed(index, Failure::new(Code::Digest, what, "send it again"));
+        }
+        let finished = part.finish(&entry, self.destination.overwrite);
+        finished.map_err(|e| self.destination.part_failed(&entry, &e))?;
+        self.done(index, &entry)
+    }
+
+    /// Writes the data of one file; gives its digest, or the sender's reason why it stops.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "every other frame is out of turn")]
+    fn fill(&mut self, entry: &Entry, part: &mut Part) -> Result<Result<Digest, Failure>, Error> {
+        loop {
+            match self.reader.next_frame()? {
+                Frame::Data => {
+                    let data = self.reader.data();
+                    if part.len + data.len() as u64 > entry.size() {
+                        return Err(Error::Protocol("it sends more than it announced".into()));
+                    }
+                    part.write(data).map_err(|e| self.destination.failed(entry, &e))?;
+                    self.observer.advanced(data.len() as u64);
+                }
+                Frame::FileEnd { digest } => return Ok(Ok(digest)),
+                Frame::FileFail(failure) => return Ok(Err(failure)),
+                Frame::Abort(failure) => return Err(Error::Peer(failure)),
+                _ => return Err(Error::Protocol("a frame came into the middle of a file".into())),
+            }
+        }
+    }
+
+    /// The sender cannot read on: an empty part is thrown away, another is kept for the next try.
+    fn give_up(&mut self, index: u64, part: Part, failure: Failure) -> Result<(), Error> {
+        if part.len == 0 {
+            // It would only be litter.
+            let _ = part.remove();
+        }
+        self.failed(index, failure)
+    }
+
+    fn failed(&mut self, index: u64, failure: Failure) -> Result<(), Error> {
+        self.observer.failed(&failure);
+        self.write(&Frame::Failed { index, failure: failure.clone() })?;
+        self.report.failures.push(failure);
+        Ok(())
+    }
+}
+
+fn check_entry(entry: &Entry) -> Result<(), Error> {
+    let checked = match &entry.kind {
+        Kind::Link { target } => name::check(&entry.name).and_then(|_| name::check_link(&entry.name, target)),
+        Kind::Directory | Kind::File { .. } => name::check(&entry.name).map(|_| ()),
+    };
+    checked.map_err(|why| {
+        let what = format!("{:?} is refused: {why}", entry.label());
+        Failure::new(Code::Protocol, what, "nothing was written; rename it at the sender").into()
+    })
+}

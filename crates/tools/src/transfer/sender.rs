@@ -1,0 +1,335 @@
+//! The sending end: tells the manifest, hears what the receiver has, sends the rest.
+//!
+//! Two threads share the stream: this one writes, another reads what the receiver says (`Done`, `Failed`, `Abort`), so
+//! that the receiver never waits for us to listen and an `Abort` stops us at the next chunk.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use super::frame::{self, Digest, Frame, HEAD_BYTES, Reader, VERSION};
+use super::manifest::{Kind, Manifest, Source};
+use super::resume::{Busy, PrefixError, Whole, hash_prefix};
+use super::{CHUNK_BYTES, Error, Observer, Report};
+use crate::exit::{Code, Failure};
+
+/// What the receiver said it has, by entry.
+type Present = HashMap<u64, Claim>;
+
+struct Claim {
+    len: u64,
+    digest: Digest,
+    /// The file exists under its final name, and this is all of it.
+    is_final: bool,
+}
+
+/// Sends everything in `manifest` over `stream`.
+///
+/// ```no_run
+/// use weft_tools::transfer::{manifest::{Links, Manifest}, sender};
+///
+/// let stream = std::net::TcpStream::connect("node7:9000")?;
+/// let manifest = Manifest::collect(&["photos".into()], Links::Keep)?;
+/// let report = sender::send(&stream, &manifest, &())?;
+/// assert!(report.failures.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`Error`]; files that failed alone are in [`Report::failures`] instead.
+pub fn send<S>(stream: &S, manifest: &Manifest, observer: &dyn Observer) -> Result<Report, Error>
+where
+    S: Sync,
+    for<'a> &'a S: Read + Write,
+{
+    let mut reader = Reader::new(stream);
+    tell_manifest(stream, manifest).map_err(|e| word_of_the_peer(&mut reader).unwrap_or(e))?;
+    let present = hear_plan(&mut reader, manifest)?;
+    let present_bytes = present.values().map(|c| c.len).sum();
+    observer.planned(manifest.files(), manifest.bytes(), present_bytes);
+
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let listener = scope.spawn(|| {
+            let heard = hear_results(&mut reader, manifest, observer);
+            stop.store(true, Ordering::Release);
+            heard
+        });
+        let sent = Sending { stream, manifest, present: &present, observer, stop: &stop }.run();
+        let heard = listener.join().unwrap_or_else(|_| Err(Error::Protocol("the listener panicked".into())));
+        conclude(sent, heard)
+    })
+}
+
+fn tell_manifest<S>(mut stream: &S, manifest: &Manifest) -> Result<(), Error>
+where
+    for<'a> &'a S: Read + Write,
+{
+    let mut bytes = Vec::new();
+    Frame::Hello { version: VERSION }.write(&mut bytes)?;
+    for source in &manifest.sources {
+        Frame::Entry(source.entry.clone()).write(&mut bytes)?;
+        if bytes.len() >= CHUNK_BYTES {
+            stream.write_all(&bytes)?;
+            bytes.clear();
+        }
+    }
+    Frame::ManifestEnd { entries: manifest.sources.len() as u64 }.write(&mut bytes)?;
+    Ok(stream.write_all(&bytes)?)
+}
+
+/// After a failed write: what the peer said before it closed.
+fn word_of_the_peer(reader: &mut Reader<impl Read>) -> Option<Error> {
+    loop {
+        match reader.next_frame() {
+            Ok(Frame::Abort(failure)) => return Some(Error::Peer(failure)),
+            Ok(_) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "every other frame is out of turn")]
+fn hear_plan(reader: &mut Reader<impl Read>, manifest: &Manifest) -> Result<Present, Error> {
+    let mut present = Present::new();
+    loop {
+        let (index, claim) = match reader.next_frame()? {
+            Frame::Have { index, offset, digest } => (index, Claim { len: offset, digest, is_final: false }),
+            Frame::Exists { index, digest } => {
+                let len = size_of(manifest, index);
+                (index, Claim { len, digest, is_final: true })
+            }
+            Frame::PlanEnd => return Ok(present),
+            Frame::Abort(failure) => return Err(Error::Peer(failure)),
+            frame => return Err(unexpected(&frame)),
+        };
+        if claim.len > size_of(manifest, index) {
+            return Err(Error::Protocol("it claims more of a file than there is".into()));
+        }
+        present.insert(index, claim);
+    }
+}
+
+fn size_of(manifest: &Manifest, index: u64) -> u64 {
+    source_of(manifest, index).map_or(0, |source| source.entry.size())
+}
+
+fn source_of(manifest: &Manifest, index: u64) -> Option<&Source> {
+    manifest.sources.get(usize::try_from(index).ok()?)
+}
+
+/// What the receiver said in the end.
+struct Heard {
+    files: u64,
+    bytes: u64,
+    failures: Vec<Failure>,
+    digest: Digest,
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "every other frame is out of turn")]
+fn hear_results(
+    reader: &mut Reader<impl Read>,
+    manifest: &Manifest,
+    observer: &dyn Observer,
+) -> Result<Heard, Error> {
+    let mut heard = Heard { files: 0, bytes: 0, failures: Vec::new(), digest: [0; 32] };
+    loop {
+        match reader.next_frame()? {
+            Frame::Done { index } => {
+                let source = source_of(manifest, index)
+                    .ok_or_else(|| Error::Protocol("it got a file that was not sent".into()))?;
+                heard.files += 1;
+                heard.bytes += source.entry.size();
+                observer.finished(Path::new(&source.entry.label()));
+            }
+            Frame::Failed { failure, .. } => {
+                observer.failed(&failure);
+                heard.failures.push(failure);
+            }
+            Frame::Complete { digest } => return Ok(Heard { digest, ..heard }),
+            Frame::Abort(failure) => return Err(Error::Peer(failure)),
+            frame => return Err(unexpected(&frame)),
+        }
+    }
+}
+
+fn unexpected(frame: &Frame) -> Error {
+    let text = format!("{frame:?}");
+    let name = text.split([' ', '(']).next().unwrap_or_default();
+    Error::Protocol(format!("{name} came out of turn"))
+}
+
+/// What the sending thread did.
+struct Sent {
+    present_bytes: u64,
+    digest: blake3::Hash,
+}
+
+/// The peer's word weighs more than a broken pipe, which only follows from it; a local cause weighs more than both.
+fn conclude(sent: Result<Sent, Error>, heard: Result<Heard, Error>) -> Result<Report, Error> {
+    let (sent, heard) = match (sent, heard) {
+        (Ok(sent), Ok(heard)) => (sent, heard),
+        (Err(local @ (Error::Local(_) | Error::Protocol(_))), _) => return Err(local),
+        (_, Err(error)) | (Err(error), Ok(_)) => return Err(error),
+    };
+    if sent.digest != heard.digest {
+        let what = "the digest over all files differs between the two ends";
+        return Err(Failure::new(Code::Digest, what, "send again; if it repeats, check both machines").into());
+    }
+    Ok(Report {
+        files: heard.files,
+        bytes: heard.bytes,
+        present_bytes: sent.present_bytes,
+        digest: sent.digest.to_hex().to_string(),
+        failures: heard.failures,
+    })
+}
+
+struct Sending<'a, S> {
+    stream: &'a S,
+    manifest: &'a Manifest,
+    present: &'a Present,
+    observer: &'a dyn Observer,
+    stop: &'a AtomicBool,
+}
+
+/// How far one file came.
+enum Outcome {
+    Sent(Digest),
+    Skipped(Digest),
+    /// It could not be read; the receiver knows.
+    Failed,
+}
+
+impl<S> Sending<'_, S>
+where
+    for<'b> &'b S: Read + Write,
+{
+    fn run(&self) -> Result<Sent, Error> {
+        let mut whole = Whole::default();
+        let mut present_bytes = 0;
+        for (index, source) in (0..).zip(&self.manifest.sources) {
+            if !matches!(source.entry.kind, Kind::File { .. }) {
+                continue;
+            }
+            match self.send_file(index, source, &mut present_bytes)? {
+                Outcome::Sent(digest) | Outcome::Skipped(digest) => whole.add(index, &digest),
+                Outcome::Failed => {}
+            }
+        }
+        let digest = whole.digest();
+        self.write(&Frame::End { digest: *digest.as_bytes() })?;
+        Ok(Sent { present_bytes, digest })
+    }
+
+    fn write(&self, frame: &Frame) -> Result<(), Error> {
+        let mut stream = self.stream;
+        Ok(frame.write(&mut stream)?)
+    }
+
+    fn send_file(&self, index: u64, source: &Source, present_bytes: &mut u64) -> Result<Outcome, Error> {
+        let mut file = match File::open(&source.path) {
+            Ok(file) => file,
+            Err(error) => {
+                self.write(&Frame::Start { index, offset: 0 })?;
+                return self.fail(source, &error);
+            }
+        };
+        let (offset, hasher) = match self.verify(index, source, &mut file)? {
+            Verified::Same(digest) => {
+                *present_bytes += source.entry.size();
+                self.write(&Frame::Skip { index })?;
+                return Ok(Outcome::Skipped(digest));
+            }
+            Verified::Prefix(offset, hasher) => (offset, *hasher),
+            Verified::Nothing(reopened) => {
+                file = reopened;
+                (0, blake3::Hasher::new())
+            }
+        };
+        *present_bytes += offset;
+        self.write(&Frame::Start { index, offset })?;
+        self.send_rest(source, file, offset, hasher)
+    }
+
+    /// Compares what the receiver has with what we have.
+    fn verify(&self, index: u64, source: &Source, file: &mut File) -> Result<Verified, Error> {
+        let reopen = || File::open(&source.path).map_err(|e| failed(source, &e));
+        let Some(claim) = self.present.get(&index) else { return Ok(Verified::Nothing(reopen()?)) };
+        match hash_prefix(file, claim.len, &mut Busy::new(self.stream)) {
+            Ok(hasher) if *hasher.finalize().as_bytes() == claim.digest => Ok(if claim.is_final {
+                Verified::Same(claim.digest)
+            } else {
+                Verified::Prefix(claim.len, Box::new(hasher))
+            }),
+            Ok(_) | Err(PrefixError::File(_)) => Ok(Verified::Nothing(reopen()?)),
+            Err(PrefixError::Stream(error)) => Err(error.into()),
+        }
+    }
+
+    fn send_rest(
+        &self,
+        source: &Source,
+        mut file: File,
+        offset: u64,
+        mut hasher: blake3::Hasher,
+    ) -> Result<Outcome, Error> {
+        let mut stream = self.stream;
+        let mut buffer = vec![0; HEAD_BYTES + CHUNK_BYTES];
+        let mut left = source.entry.size() - offset;
+        loop {
+            if self.stop.load(Ordering::Acquire) {
+                // The listener has heard why.
+                return Err(Error::Stream(std::io::ErrorKind::BrokenPipe.into()));
+            }
+            let len = match file.read(&mut buffer[HEAD_BYTES..]) {
+                Ok(len) => len,
+                Err(error) => return self.fail(source, &error),
+            };
+            let Some(rest) = left.checked_sub(len as u64) else { return self.changed(source) };
+            left = rest;
+            if len == 0 {
+                break;
+            }
+            buffer[..HEAD_BYTES].copy_from_slice(&frame::data_head(len));
+            hasher.update(&buffer[HEAD_BYTES..HEAD_BYTES + len]);
+            stream.write_all(&buffer[..HEAD_BYTES + len])?;
+            self.observer.advanced(len as u64);
+        }
+        if left > 0 {
+            return self.changed(source);
+        }
+        let digest = *hasher.finalize().as_bytes();
+        self.write(&Frame::FileEnd { digest })?;
+        Ok(Outcome::Sent(digest))
+    }
+
+    fn fail(&self, source: &Source, error: &std::io::Error) -> Result<Outcome, Error> {
+        self.write(&Frame::FileFail(failed(source, error)))?;
+        Ok(Outcome::Failed)
+    }
+
+    fn changed(&self, source: &Source) -> Result<Outcome, Error> {
+        let what = format!("{:?} changed while it was sent", source.path);
+        let failure = Failure::new(Code::Source, what, "send it again when nobody writes it");
+        self.write(&Frame::FileFail(failure))?;
+        Ok(Outcome::Failed)
+    }
+}
+
+/// What a comparison found.
+enum Verified {
+    /// The receiver has this very file.
+    Same(Digest),
+    /// The receiver has so many first bytes; the hasher has taken them.
+    Prefix(u64, Box<blake3::Hasher>),
+    /// Nothing of use; the file is at its beginning again.
+    Nothing(File),
+}
+
+fn failed(source: &Source, error: &std::io::Error) -> Failure {
+    Failure::source(&source.path.to_string_lossy(), error)
+}

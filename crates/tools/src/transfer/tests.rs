@@ -1,0 +1,428 @@
+//! Whole transfers over a socket pair: what arrives, what is refused, what a broken one leaves behind.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::thread;
+
+use super::destination::Destination;
+use super::frame::{Frame, VERSION};
+use super::manifest::{Entry, Kind, Links, Manifest};
+use super::receiver::receive;
+use super::sender::send;
+use super::*;
+
+struct World {
+    root: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("from")).unwrap();
+        fs::create_dir(root.path().join("to")).unwrap();
+        Self { root }
+    }
+
+    fn from(&self, name: &str) -> PathBuf {
+        self.root.path().join("from").join(name)
+    }
+
+    fn to(&self, name: &str) -> PathBuf {
+        self.root.path().join("to").join(name)
+    }
+
+    fn destination(&self, overwrite: bool) -> Destination {
+        Destination::open(&self.to(""), overwrite).unwrap()
+    }
+
+    /// One transfer of `names`; both ends' results.
+    fn transfer(
+        &self,
+        names: &[&str],
+        overwrite: bool,
+    ) -> (std::result::Result<Report, Error>, std::result::Result<Report, Error>) {
+        let paths: Vec<PathBuf> = names.iter().map(|name| self.from(name)).collect();
+        let manifest = Manifest::collect(&paths, Links::Keep).unwrap();
+        let (here, there) = UnixStream::pair().unwrap();
+        let destination = self.destination(overwrite);
+        thread::scope(|scope| {
+            let receiver = scope.spawn(move || receive(&there, &destination, &()));
+            let sent = send(&here, &manifest, &());
+            drop(here);
+            (sent, receiver.join().unwrap())
+        })
+    }
+
+    /// A transfer that is cut after `bytes` of the sender's stream.
+    fn broken_transfer(&self, name: &str, bytes: i64) -> (Error, Error) {
+        let manifest = Manifest::collect(&[self.from(name)], Links::Keep).unwrap();
+        let (here, there) = UnixStream::pair().unwrap();
+        let cut = Cut { stream: here, left: AtomicI64::new(bytes) };
+        let destination = self.destination(false);
+        thread::scope(|scope| {
+            let receiver = scope.spawn(move || receive(&there, &destination, &()));
+            let sent = send(&cut, &manifest, &()).unwrap_err();
+            (sent, receiver.join().unwrap().unwrap_err())
+        })
+    }
+
+    fn nothing_arrived(&self) -> bool {
+        fs::read_dir(self.to("")).unwrap().next().is_none()
+    }
+}
+
+/// A stream whose sending side dies after so many bytes, as if the process were killed.
+struct Cut {
+    stream: UnixStream,
+    left: AtomicI64,
+}
+
+impl Write for &Cut {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let len = i64::try_from(data.len()).unwrap();
+        if self.left.fetch_sub(len, Ordering::Relaxed) < len {
+            self.stream.shutdown(std::net::Shutdown::Both)?;
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        (&self.stream).write(data)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for &Cut {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&self.stream).read(buffer)
+    }
+}
+
+#[derive(Default)]
+struct Counting {
+    advanced: AtomicU64,
+    present: AtomicU64,
+}
+
+impl Observer for Counting {
+    fn planned(&self, _: u64, _: u64, present_bytes: u64) {
+        self.present.store(present_bytes, Ordering::Relaxed);
+    }
+
+    fn advanced(&self, bytes: u64) {
+        self.advanced.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut output = vec![0; len];
+    blake3::Hasher::new().update(&seed.to_be_bytes()).finalize_xof().fill(&mut output);
+    output
+}
+
+fn failure_of(error: Error) -> Failure {
+    error.into_failure("peer")
+}
+
+#[test]
+fn a_tree_arrives_with_contents_modes_times_and_links() {
+    let world = World::new();
+    fs::create_dir_all(world.from("top/sub")).unwrap();
+    fs::write(world.from("top/empty"), b"").unwrap();
+    fs::write(world.from("top/sub/big"), noise(3_000_000, 1)).unwrap();
+    symlink("sub/big", world.from("top/link")).unwrap();
+    fs::set_permissions(world.from("top/sub/big"), Permissions::from_mode(0o741)).unwrap();
+    let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(1_234_567_891_500);
+    File::open(world.from("top/sub/big")).unwrap().set_modified(old).unwrap();
+    fs::set_permissions(world.from("top/sub"), Permissions::from_mode(0o500)).unwrap();
+
+    let (sent, received) = world.transfer(&["top"], false);
+    let (sent, received) = (sent.unwrap(), received.unwrap());
+    assert_eq!((sent.files, sent.bytes, sent.present_bytes), (2, 3_000_000, 0));
+    assert_eq!((received.files, received.bytes), (2, 3_000_000));
+    assert_eq!(sent.digest, received.digest);
+    assert_eq!(fs::read(world.to("top/sub/big")).unwrap(), noise(3_000_000, 1));
+    assert_eq!(fs::read(world.to("top/empty")).unwrap(), b"");
+    assert_eq!(fs::read_link(world.to("top/link")).unwrap(), Path::new("sub/big"));
+    let big = fs::metadata(world.to("top/sub/big")).unwrap();
+    assert_eq!((big.mode() & 0o7777, big.mtime(), big.mtime_nsec()), (0o741, 1_234_567_891, 500_000_000));
+    assert_eq!(fs::metadata(world.to("top/sub")).unwrap().mode() & 0o7777, 0o500);
+    assert!(fs::read_dir(world.to("top/sub")).unwrap().count() == 1, "no temporary file is left");
+}
+
+#[test]
+fn an_interrupted_file_goes_on_where_it_stopped() {
+    let world = World::new();
+    fs::write(world.from("big"), noise(4_000_000, 2)).unwrap();
+    let (sent, received) = world.broken_transfer("big", 2_000_000);
+    assert_eq!((failure_of(sent).code, failure_of(received).code), (Code::Lost, Code::Lost));
+    assert!(!world.to("big").exists(), "no partial file under the final name");
+    let part_len = fs::metadata(world.to("big.weft-part")).unwrap().len();
+    assert!(part_len > 1_000_000, "{part_len} bytes were kept");
+
+    let (sent, received) = world.transfer(&["big"], false);
+    assert_eq!(sent.unwrap().present_bytes, part_len);
+    assert_eq!(received.unwrap().present_bytes, part_len);
+    assert_eq!(fs::read(world.to("big")).unwrap(), noise(4_000_000, 2));
+    assert!(!world.to("big.weft-part").exists());
+}
+
+#[test]
+fn a_part_of_another_file_is_not_gone_on_with() {
+    let world = World::new();
+    fs::write(world.from("big"), noise(1_000_000, 3)).unwrap();
+    for part in [noise(500_000, 4), noise(2_000_000, 4)] {
+        fs::write(world.to("big.weft-part"), part).unwrap();
+        let (sent, received) = world.transfer(&["big"], true);
+        assert_eq!(sent.unwrap().present_bytes, 0);
+        received.unwrap();
+        assert_eq!(fs::read(world.to("big")).unwrap(), noise(1_000_000, 3));
+        fs::remove_file(world.to("big")).unwrap();
+    }
+}
+
+#[test]
+fn a_complete_part_needs_no_byte_of_data() {
+    let world = World::new();
+    fs::write(world.from("f"), noise(500_000, 5)).unwrap();
+    fs::write(world.to("f.weft-part"), noise(500_000, 5)).unwrap();
+    let manifest = Manifest::collect(&[world.from("f")], Links::Keep).unwrap();
+    let (here, there) = UnixStream::pair().unwrap();
+    let (watch, destination) = (Counting::default(), world.destination(false));
+    thread::scope(|scope| {
+        scope.spawn(move || receive(&there, &destination, &()).unwrap());
+        send(&here, &manifest, &watch).unwrap();
+    });
+    assert_eq!(watch.advanced.into_inner(), 0);
+    assert_eq!(watch.present.into_inner(), 500_000);
+    assert_eq!(fs::read(world.to("f")).unwrap(), noise(500_000, 5));
+}
+
+#[test]
+fn what_exists_already_and_is_the_same_is_left_alone() {
+    let world = World::new();
+    fs::create_dir(world.from("top")).unwrap();
+    fs::write(world.from("top/a"), noise(100_000, 6)).unwrap();
+    fs::write(world.from("top/b"), noise(100_000, 7)).unwrap();
+    world.transfer(&["top"], false).1.unwrap();
+    fs::remove_file(world.to("top/b")).unwrap();
+    let before = fs::metadata(world.to("top/a")).unwrap().ino();
+    let (sent, received) = world.transfer(&["top"], false);
+    assert_eq!((sent.unwrap().present_bytes, received.unwrap().present_bytes), (100_000, 100_000));
+    assert_eq!(fs::metadata(world.to("top/a")).unwrap().ino(), before);
+    assert!(world.to("top/b").exists());
+}
+
+#[test]
+fn a_different_file_of_that_name_is_refused_or_replaced_on_request() {
+    let world = World::new();
+    fs::write(world.from("f"), b"new contents").unwrap();
+    for old in [&b"old contents"[..], b"old"] {
+        fs::write(world.to("f"), old).unwrap();
+        let (sent, received) = world.transfer(&["f"], false);
+        assert_eq!(failure_of(received.unwrap_err()).code, Code::Exists);
+        let failure = failure_of(sent.unwrap_err());
+        assert_eq!(failure.code, Code::Exists);
+        assert!(failure.to_string().contains("--overwrite"), "{failure}");
+        assert_eq!(fs::read(world.to("f")).unwrap(), old, "the existing file is untouched");
+    }
+    world.transfer(&["f"], true).0.unwrap();
+    assert_eq!(fs::read(world.to("f")).unwrap(), b"new contents");
+}
+
+#[test]
+fn a_directory_never_gives_way_to_a_file_nor_the_other_way_round() {
+    let world = World::new();
+    fs::write(world.from("a"), b"file").unwrap();
+    fs::create_dir(world.from("b")).unwrap();
+    fs::create_dir(world.to("a")).unwrap();
+    fs::write(world.to("b"), b"file").unwrap();
+    for name in ["a", "b"] {
+        assert_eq!(failure_of(world.transfer(&[name], true).0.unwrap_err()).code, Code::Exists);
+    }
+}
+
+/// Plays a sender that says `frames`; what the receiver makes of it.
+fn play(world: &World, frames: &[Frame]) -> Failure {
+    let (mut here, there) = UnixStream::pair().unwrap();
+    let destination = world.destination(false);
+    thread::scope(|scope| {
+        let receiver = scope.spawn(move || receive(&there, &destination, &()));
+        for frame in frames {
+            if frame.write(&mut here).is_err() {
+                break;
+            }
+        }
+        here.shutdown(std::net::Shutdown::Write).unwrap();
+        failure_of(receiver.join().unwrap().unwrap_err())
+    })
+}
+
+fn entry(name: &[u8], kind: Kind) -> Frame {
+    Frame::Entry(Entry { name: name.to_vec(), kind, mode: 0o644, mtime_s: 0, mtime_ns: 0 })
+}
+
+#[test]
+fn names_that_lead_out_of_the_destination_are_refused_before_anything_is_written() {
+    let hello = Frame::Hello { version: VERSION };
+    for name in [&b"../evil"[..], b"/etc/evil", b"a/../../evil", b"", b"x.weft-part"] {
+        let world = World::new();
+        let failure = play(&world, &[hello.clone(), entry(name, Kind::File { size: 1 })]);
+        assert_eq!(failure.code, Code::Protocol, "{failure}");
+        assert!(world.nothing_arrived());
+    }
+    let world = World::new();
+    let escape = Kind::Link { target: b"/etc".to_vec() };
+    let frames = [hello.clone(), entry(b"d", Kind::Directory), entry(b"d/link", escape)];
+    assert!(play(&world, &frames).what.contains("leads out"));
+    let link = Kind::Link { target: b"sub".to_vec() };
+    let through = [
+        hello,
+        entry(b"d", Kind::Directory),
+        entry(b"d/link", link),
+        entry(b"d/link/file", Kind::File { size: 1 }),
+    ];
+    assert!(play(&world, &through).what.contains("lies in no directory"));
+    assert!(world.nothing_arrived());
+}
+
+#[test]
+fn a_symbolic_link_in_the_destination_is_not_followed_out_of_it() {
+    let world = World::new();
+    fs::create_dir(world.from("sub")).unwrap();
+    fs::write(world.from("sub/f"), b"evil").unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    symlink(outside.path(), world.to("sub")).unwrap();
+    let failure = failure_of(world.transfer(&["sub"], true).1.unwrap_err());
+    assert_eq!(failure.code, Code::Exists);
+    // Nor is one that stands where the temporary file goes.
+    let world = World::new();
+    fs::write(world.from("f"), b"evil").unwrap();
+    symlink(outside.path().join("f"), world.to("f.weft-part")).unwrap();
+    assert_eq!(failure_of(world.transfer(&["f"], true).1.unwrap_err()).code, Code::Destination);
+    assert!(fs::read_dir(outside.path()).unwrap().next().is_none(), "nothing was written outside");
+}
+
+#[test]
+fn frames_out_of_turn_and_strangers_are_told_apart_from_senders() {
+    let world = World::new();
+    let hello = Frame::Hello { version: VERSION };
+    let end = Frame::ManifestEnd { entries: 1 };
+    let file = entry(b"f", Kind::File { size: 3 });
+    for frames in [
+        vec![Frame::Hello { version: 99 }],
+        vec![Frame::PlanEnd],
+        vec![hello.clone(), Frame::ManifestEnd { entries: 5 }],
+        vec![hello.clone(), file.clone(), file.clone()],
+        vec![hello.clone(), file.clone(), end.clone(), Frame::Start { index: 9, offset: 0 }],
+        vec![hello.clone(), file.clone(), end.clone(), Frame::Start { index: 0, offset: 7 }],
+        vec![hello.clone(), file.clone(), end.clone(), Frame::Skip { index: 0 }],
+        vec![hello, file, end, Frame::Done { index: 0 }],
+    ] {
+        let failure = play(&world, &frames);
+        assert_eq!(failure.code, Code::Protocol, "{frames:?}: {failure}");
+    }
+    assert!(!world.to("f").exists());
+}
+
+#[test]
+fn a_wrong_digest_keeps_the_file_from_its_final_name() {
+    let world = World::new();
+    let (mut here, there) = UnixStream::pair().unwrap();
+    let destination = world.destination(false);
+    thread::scope(|scope| {
+        let receiver = scope.spawn(move || receive(&there, &destination, &()));
+        for frame in [
+            Frame::Hello { version: VERSION },
+            entry(b"f", Kind::File { size: 3 }),
+            Frame::ManifestEnd { entries: 1 },
+            Frame::Start { index: 0, offset: 0 },
+        ] {
+            frame.write(&mut here).unwrap();
+        }
+        here.write_all(&frame::data_head(3)).unwrap();
+        here.write_all(b"abd").unwrap();
+        Frame::FileEnd { digest: *blake3::hash(b"abc").as_bytes() }.write(&mut here).unwrap();
+        let mut whole = super::resume::Whole::default();
+        whole.add(0, blake3::hash(b"abc").as_bytes());
+        Frame::End { digest: *whole.digest().as_bytes() }.write(&mut here).unwrap();
+        let report = receiver.join().unwrap().unwrap();
+        assert_eq!(report.failures.len(), 1);
+        assert_eq!(report.failures[0].code, Code::Digest);
+    });
+    assert!(world.nothing_arrived());
+}
+
+#[test]
+fn a_source_that_vanishes_fails_alone() {
+    let world = World::new();
+    fs::create_dir(world.from("top")).unwrap();
+    fs::write(world.from("top/a"), b"a").unwrap();
+    fs::write(world.from("top/b"), b"b").unwrap();
+    let manifest = Manifest::collect(&[world.from("top")], Links::Keep).unwrap();
+    fs::remove_file(world.from("top/a")).unwrap();
+    let (here, there) = UnixStream::pair().unwrap();
+    let destination = world.destination(false);
+    let report = thread::scope(|scope| {
+        scope.spawn(move || receive(&there, &destination, &()).unwrap());
+        send(&here, &manifest, &()).unwrap()
+    });
+    assert_eq!((report.files, report.failures.len()), (1, 1));
+    assert_eq!(report.failures[0].code, Code::Source);
+    assert!(!world.to("top/a").exists() && !world.to("top/a.weft-part").exists());
+    assert_eq!(fs::read(world.to("top/b")).unwrap(), b"b");
+}
+
+#[test]
+fn a_source_that_changed_since_it_was_listed_fails_alone() {
+    for longer in [false, true] {
+        let world = World::new();
+        fs::write(world.from("f"), noise(100_000, 8)).unwrap();
+        let manifest = Manifest::collect(&[world.from("f")], Links::Keep).unwrap();
+        fs::write(world.from("f"), noise(if longer { 100_001 } else { 99_999 }, 8)).unwrap();
+        let (here, there) = UnixStream::pair().unwrap();
+        let destination = world.destination(false);
+        let report = thread::scope(|scope| {
+            scope.spawn(move || receive(&there, &destination, &()).unwrap());
+            send(&here, &manifest, &()).unwrap()
+        });
+        assert!(report.failures[0].what.contains("changed while it was sent"), "{:?}", report.failures);
+        assert!(!world.to("f").exists());
+    }
+}
+
+#[test]
+fn two_transfers_do_not_write_one_file() {
+    let world = World::new();
+    fs::write(world.from("f"), noise(10_000, 9)).unwrap();
+    fs::write(world.to("f.weft-part"), b"x").unwrap();
+    let held = File::open(world.to("f.weft-part")).unwrap();
+    held.lock().unwrap();
+    let failure = failure_of(world.transfer(&["f"], false).0.unwrap_err());
+    assert!(failure.to_string().contains("another transfer is writing"), "{failure}");
+}
+
+#[test]
+fn many_small_files_arrive() {
+    let world = World::new();
+    fs::create_dir(world.from("many")).unwrap();
+    for number in 0..200 {
+        fs::write(world.from(&format!("many/{number}")), number.to_string()).unwrap();
+    }
+    let (sent, received) = world.transfer(&["many"], false);
+    assert_eq!((sent.unwrap().files, received.unwrap().files), (200, 200));
+    assert_eq!(fs::read(world.to("many/199")).unwrap(), b"199");
+}
+
+#[test]
+fn a_destination_that_is_none_is_told_by_name() {
+    let failure = Destination::open(Path::new("/no/such/dir"), false).err().unwrap();
+    assert_eq!(failure.code, Code::Destination);
+    assert!(failure.to_string().contains("/no/such/dir"), "{failure}");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    assert_eq!(Destination::open(file.path(), false).err().unwrap().code, Code::Destination);
+}
