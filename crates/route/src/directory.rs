@@ -1,0 +1,167 @@
+//! Our own number, the cluster, the nodes learned, and what follows from them for one packet.
+
+use weft_base::NodeId;
+
+use crate::learned::{LEARNED_MAX, Learned};
+use crate::{Cluster, Underlay};
+
+/// Whether nodes that the cluster does not name may talk to us.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// Only nodes of the cluster.
+    Strict,
+    /// Others as well ([CDP-ADR-7]).
+    Open,
+}
+
+/// Whether a packet may come from where it came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// The cluster names this node at this host.
+    Known,
+    /// The cluster does not name the node, and we are in open mode.
+    Open,
+    /// The address contradicts the cluster.
+    Contradicts,
+    /// The cluster does not name the node, and we are strict.
+    Stranger,
+}
+
+impl Source {
+    /// Whether the packet may go on.
+    #[must_use]
+    pub const fn is_accepted(self) -> bool {
+        matches!(self, Self::Known | Self::Open)
+    }
+}
+
+/// Where a packet goes next on its way to a node. I/O nodes will add theirs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NextHop {
+    /// To the node itself.
+    Direct(Underlay),
+}
+
+/// Which node is reached where, seen from one node.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    own: NodeId,
+    /// Our number was drawn, so that nobody can know it before we say it.
+    is_drawn: bool,
+    mode: Mode,
+    cluster: Cluster,
+    learned: Learned,
+}
+
+impl Directory {
+    /// The directory of the node `own`.
+    #[must_use]
+    pub const fn new(own: NodeId, mode: Mode, cluster: Cluster) -> Self {
+        Self { own, is_drawn: false, mode, cluster, learned: Learned::new(LEARNED_MAX) }
+    }
+
+    /// The directory of a node without a cluster file, whose number is drawn by `random`.
+    ///
+    /// [CDP-ADR-8] It chooses a number of the unregistered range at random at start and runs in open mode.
+    #[must_use]
+    pub fn unregistered(random: u32) -> Self {
+        let own = NodeId::unregistered(random);
+        Self { is_drawn: true, ..Self::new(own, Mode::Open, Cluster::default()) }
+    }
+
+    /// Our number.
+    #[must_use]
+    pub const fn own(&self) -> NodeId {
+        self.own
+    }
+
+    /// What the owner configured.
+    #[must_use]
+    pub const fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// What the owner configures, to add to it.
+    pub const fn cluster_mut(&mut self) -> &mut Cluster {
+        &mut self.cluster
+    }
+
+    /// [CDP-CHK-5] Whether a packet for `destination` is for us, and not for another node.
+    ///
+    /// A node whose number was drawn may be called by any unregistered number, because who connects to its underlay
+    /// address cannot know which it drew. All others are strict.
+    #[must_use]
+    pub fn is_ours(&self, destination: NodeId) -> bool {
+        destination == self.own || (self.is_drawn && destination.is_unregistered())
+    }
+
+    /// [CDP-ADR-6] Whether a packet of `source` may come from `from`.
+    ///
+    /// [CDP-CHK-2] This is asked before any step that allocates memory, and itself allocates none.
+    #[must_use]
+    pub fn accepts(&self, source: NodeId, from: Underlay) -> Source {
+        match self.cluster.get(source) {
+            Some(member) if member.at.is_same_host(from) => Source::Known,
+            Some(_) => Source::Contradicts,
+            // [CDP-ADR-7] a node in open mode may accept a source node missing from its cluster file
+            None if self.mode == Mode::Open => Source::Open,
+            None => Source::Stranger,
+        }
+    }
+
+    /// Where a packet for `node` goes; `None` if there is no route (EHOSTUNREACH).
+    ///
+    /// [CDP-ENC-6] For a node of the cluster that is the address of the cluster file, whatever port its packets came
+    /// from; for a learned one the address of its last current packet.
+    #[must_use]
+    pub fn next_hop(&self, node: NodeId) -> Option<NextHop> {
+        let named = self.cluster.get(node).map(|member| member.at);
+        named.or_else(|| self.learned.get(node)).map(NextHop::Direct)
+    }
+
+    /// A current packet, or a validated handshake, of `node` came from `at`.
+    ///
+    /// [CDP-ADR-7] From now on packets for it go there. A node of the cluster stays where the cluster says, and in
+    /// strict mode nothing is learned. Tells whether `node` is now reached at `at`.
+    pub fn learn(&mut self, node: NodeId, at: Underlay) -> bool {
+        if let Some(member) = self.cluster.get(node) {
+            return member.at == at;
+        }
+        if self.mode == Mode::Strict || node == self.own {
+            return false;
+        }
+        self.learned.insert(node, at);
+        true
+    }
+
+    /// The number to use for whoever is at `at`: the cluster's, the one last used, or an unregistered one that is
+    /// given to it now, near the one that `random` draws.
+    ///
+    /// `None` in strict mode for an address that the cluster does not name.
+    pub fn name(&mut self, at: Underlay, random: u32) -> Option<NodeId> {
+        let known = self.cluster.at(at).map(|member| member.node).or_else(|| self.learned.at(at));
+        if known.is_some() || self.mode == Mode::Strict {
+            return known;
+        }
+        // of these numbers at most one is ours and LEARNED_MAX are taken
+        let mut candidates = (0..=LEARNED_MAX).map(|i| {
+            let step = u32::try_from(i).unwrap_or(u32::MAX);
+            NodeId::unregistered(random.wrapping_add(step) % UNREGISTERED_COUNT)
+        });
+        let free = candidates.find(|node| *node != self.own && self.learned.get(*node).is_none())?;
+        self.learned.insert(free, at);
+        Some(free)
+    }
+
+    /// How many nodes are learned, at most [`LEARNED_MAX`].
+    #[must_use]
+    pub fn learned_len(&self) -> usize {
+        self.learned.len()
+    }
+}
+
+/// Numbers of the unregistered range.
+const UNREGISTERED_COUNT: u32 = NodeId::LAST - NodeId::FIRST_UNREGISTERED + 1;
+
+#[cfg(test)]
+mod tests;
