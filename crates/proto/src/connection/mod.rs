@@ -9,26 +9,28 @@ mod close;
 mod input;
 mod opening;
 mod output;
+mod report;
 mod reset;
 #[cfg(test)]
 mod tests;
 mod timeout;
+mod user;
 
 use bytes::Bytes;
-use weft_base::{FlowKey, Instant, NodeId, Seq, Service};
+use weft_base::{FlowKey, Instant, Seq};
 use weft_wire::{Cookie, Packet, Reason};
 
 use crate::close::CloseResult;
 use crate::config::{Config, Secret};
-use crate::error::{Error, RecvError, SendError};
-use crate::inbox::{Message, Received, Rules};
+use crate::error::Error;
+use crate::inbox::Rules;
 use crate::jitter::Jitter;
 use crate::lifecycle::{self, State};
 use crate::limiter::{ChallengeLimiter, PinLimiter};
 use crate::open::{self, Agreed};
-use crate::receiver::{AckDue, Receiver};
+use crate::receiver::Receiver;
 use crate::sender::Sender;
-use crate::stats::{PathStats, Stats, Verdicts};
+use crate::stats::{Stats, Verdicts};
 use crate::timers::{Timer, Timers};
 
 pub use output::Transmit;
@@ -188,133 +190,6 @@ impl Connection {
         }
     }
 
-    // ── Commands ──────────────────────────────────────────────────────────────────────────────────────────────
-
-    /// Takes a copy of `data`: one whole message in datagram service, or as many bytes of the stream as fit.
-    ///
-    /// Returns the bytes taken. Costs one copy, and no packet is made before [`Connection::poll_transmit`].
-    ///
-    /// # Errors
-    ///
-    /// [`SendError`]; nothing is taken then.
-    pub fn send(&mut self, data: &[u8]) -> Result<usize, SendError> {
-        self.check_sendable()?;
-        match self.config.service {
-            Service::Datagram => self.send_message(data),
-            Service::Stream => self.send_bytes(data),
-        }
-    }
-
-    fn check_sendable(&self) -> Result<(), SendError> {
-        if let Some(error) = self.error {
-            return Err(SendError::Failed(error));
-        }
-        match self.state {
-            State::SynSent | State::SynReceived => Err(SendError::WouldBlock),
-            State::Established => Ok(()),
-            // [CDP-ST-42] EPIPE after the peer's FIN or our own close
-            State::FinWait | State::CloseWait | State::Quiet | State::Closed => Err(SendError::Closed),
-        }
-    }
-
-    fn send_message(&mut self, data: &[u8]) -> Result<usize, SendError> {
-        // [CDP-DG-6] larger than the limit: EMSGSIZE, and nothing is sent
-        let limit = self.message_limit();
-        if data.len() > limit {
-            return Err(SendError::TooBig(limit));
-        }
-        let packets = self.sender.queue.packets() + self.sender.flight.len();
-        let is_full = self.sender.buffered() + data.len() > self.config.send_bytes
-            || packets >= self.config.send_packets;
-        // [CDP-LIM-8] a message longer than the queue is taken when nothing else waits
-        if is_full && !self.sender.queue.is_empty() {
-            self.blocked = true;
-            return Err(SendError::WouldBlock);
-        }
-        self.sender.queue.push(data);
-        self.stats.messages_sent += 1;
-        Ok(data.len())
-    }
-
-    fn send_bytes(&mut self, data: &[u8]) -> Result<usize, SendError> {
-        let room = self.config.send_bytes.saturating_sub(self.sender.buffered()).min(data.len());
-        if room == 0 && !data.is_empty() {
-            self.blocked = true;
-            return Err(SendError::WouldBlock);
-        }
-        // [CDP-STR-3] nothing to send makes no packet
-        if room > 0 {
-            self.sender.queue.push(&data[..room]);
-            self.stats.messages_sent += 1;
-        }
-        Ok(room)
-    }
-
-    /// The largest message that `send` takes, in bytes (CDP-DG-3, CDP-DG-4); for a stream there is no limit.
-    #[must_use]
-    pub fn message_limit(&self) -> usize {
-        match self.config.service {
-            Service::Stream => usize::MAX,
-            Service::Datagram => {
-                let packet = usize::from(self.sender.mtu.current());
-                self.agreed.peer_message.map_or(packet, |message| (message as usize).max(packet))
-            }
-        }
-    }
-
-    /// Copies one message, or as many bytes of the stream as are there and fit.
-    ///
-    /// # Errors
-    ///
-    /// [`RecvError`]; an error of the connection follows all data that was in order before it (CDP-ERR-2).
-    pub fn recv(&mut self, buffer: &mut [u8]) -> Result<Received, RecvError> {
-        let received = self.receiver.read(|inbox| inbox.read(buffer));
-        self.after_read();
-        match received {
-            Some(received) => {
-                self.stats.messages_received += 1;
-                Ok(received)
-            }
-            None => self.nothing_to_read(),
-        }
-    }
-
-    /// Hands over one message, or one chunk of the stream, where it lies; `None` at the end.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Connection::recv`].
-    pub fn recv_message(&mut self) -> Result<Option<Message>, RecvError> {
-        let message = self.receiver.read(crate::inbox::Inbox::pop);
-        self.after_read();
-        match message {
-            Some(message) => {
-                self.stats.messages_received += 1;
-                Ok(Some(message))
-            }
-            None => self.nothing_to_read().map(|_| None),
-        }
-    }
-
-    /// [CDP-ST-F] Once the user has read everything the FIN may be acknowledged.
-    fn after_read(&mut self) {
-        if self.state == State::CloseWait && self.agreed.confirm && self.receiver.is_drained() {
-            self.receiver.request_ack();
-        }
-    }
-
-    fn nothing_to_read(&self) -> Result<Received, RecvError> {
-        let end = Received { len: 0, truncated: 0, end_of_file: true };
-        match self.state {
-            // [CDP-ERR-2] the error follows the data
-            State::Closed => self.error.map_or(Err(RecvError::Closed), |error| Err(RecvError::Failed(error))),
-            // [CDP-ST-41] what is queued, then the end of file
-            State::CloseWait => Ok(end),
-            State::FinWait | State::Quiet => Err(RecvError::Closed),
-            State::SynSent | State::SynReceived | State::Established => Err(RecvError::WouldBlock),
-        }
-    }
-
     // ── Outputs ───────────────────────────────────────────────────────────────────────────────────────────────
 
     /// The next event, each at most once until it happens again.
@@ -352,158 +227,6 @@ impl Connection {
                 true
             }
             None => false,
-        }
-    }
-
-    // ── Getters ───────────────────────────────────────────────────────────────────────────────────────────────
-
-    /// The state.
-    #[must_use]
-    pub fn state(&self) -> State {
-        self.state
-    }
-
-    /// The two ends.
-    #[must_use]
-    pub fn flow(&self) -> FlowKey {
-        self.flow
-    }
-
-    /// The node at the other end.
-    #[must_use]
-    pub fn peer(&self) -> NodeId {
-        self.flow.remote.node
-    }
-
-    /// The service.
-    #[must_use]
-    pub fn service(&self) -> Service {
-        self.config.service
-    }
-
-    /// Whether this end called `connect`.
-    #[must_use]
-    pub fn is_client(&self) -> bool {
-        self.active
-    }
-
-    /// Whether this is a connection that a listener made and that has not finished its open.
-    #[must_use]
-    pub fn is_embryo(&self) -> bool {
-        !self.active && self.state == State::SynReceived
-    }
-
-    /// What the open agreed on; defaults before that.
-    #[must_use]
-    pub fn agreed(&self) -> &Agreed {
-        &self.agreed
-    }
-
-    /// Whether `recv` would give something other than [`RecvError::WouldBlock`].
-    #[must_use]
-    pub fn is_readable(&self) -> bool {
-        !self.receiver.inbox().is_empty() || self.nothing_to_read() != Err(RecvError::WouldBlock)
-    }
-
-    /// Whether `send` would do something other than say [`SendError::WouldBlock`].
-    #[must_use]
-    pub fn is_writable(&self) -> bool {
-        match self.check_sendable() {
-            Err(SendError::WouldBlock) => false,
-            Err(_) => true,
-            Ok(()) => {
-                let packets = self.sender.queue.packets() + self.sender.flight.len();
-                self.sender.buffered() < self.config.send_bytes && packets < self.config.send_packets
-            }
-        }
-    }
-
-    /// Whether an acknowledgement is owed at once, as after a read that opens the window: poll for it.
-    #[must_use]
-    pub fn has_urgent_output(&self) -> bool {
-        self.receiver.ack_due() == AckDue::Now || self.control.reset.is_some() || self.control.pin
-    }
-
-    /// Whether everything sent has been acknowledged.
-    #[must_use]
-    pub fn is_flushed(&self) -> bool {
-        self.sender.is_idle()
-    }
-
-    /// Bytes accepted from the user that the peer has not acknowledged.
-    #[must_use]
-    pub fn buffered_bytes(&self) -> usize {
-        self.sender.buffered()
-    }
-
-    /// Bytes that wait for their first transmission, and whether a full packet is among them.
-    #[must_use]
-    pub fn waiting(&self) -> (usize, bool) {
-        (self.sender.queue.bytes(), self.sender.queue.has_full_packet())
-    }
-
-    /// The connection is over and sends nothing more: its entry can go.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.state == State::Closed && self.control.reset.is_none() && self.control.echo.is_none()
-    }
-
-    /// Why the connection ended, if it did so without an ordinary close.
-    #[must_use]
-    pub fn error(&self) -> Option<Error> {
-        self.error
-    }
-
-    /// The result of the close, once it is known (CDP-ST-E).
-    #[must_use]
-    pub fn close_result(&self) -> Option<CloseResult> {
-        match self.state {
-            State::Quiet | State::Closed => {
-                Some(CloseResult { discarded: self.receiver.discarded(), ..self.result })
-            }
-            State::SynSent | State::SynReceived | State::Established | State::FinWait | State::CloseWait => {
-                None
-            }
-        }
-    }
-
-    /// When a current packet last came from the peer (CDP-TMR-3).
-    #[must_use]
-    pub fn heard_at(&self) -> Instant {
-        self.heard_at
-    }
-
-    /// The counters.
-    #[must_use]
-    pub fn stats(&self, now: Instant) -> Stats {
-        let mut stats = self.stats;
-        self.verdicts.clone().settle(now, &mut stats);
-        stats.discarded = u64::from(self.receiver.discarded());
-        stats
-    }
-
-    /// Measures of the path and the windows.
-    #[must_use]
-    pub fn path_stats(&self) -> PathStats {
-        use crate::congestion::Controller;
-        let sender = &self.sender;
-        PathStats {
-            srtt: sender.rtt.srtt(),
-            min_rtt: sender.rtt.min_rtt(),
-            rtt_var: sender.rtt.variance(),
-            rto: sender.rtt.rto(),
-            congestion_window: sender.congestion.window(),
-            pacing_rate: sender.congestion.pacing_rate(),
-            controller: sender.congestion.name(),
-            in_flight: sender.flight.in_flight(),
-            send_window: if sender.nxt().is_before(sender.edge()) {
-                sender.edge().distance_from(sender.nxt())
-            } else {
-                0
-            },
-            receive_window: self.receiver.window(),
-            mss: sender.mtu.current(),
-            queued_bytes: sender.queue.bytes(),
         }
     }
 }

@@ -1,0 +1,144 @@
+//! What a connection tells of itself.
+
+use weft_base::{FlowKey, Instant, NodeId, Service};
+
+use super::Connection;
+use crate::close::CloseResult;
+use crate::congestion::Controller;
+use crate::error::Error;
+use crate::lifecycle::State;
+use crate::open::Agreed;
+use crate::receiver::AckDue;
+use crate::stats::{PathStats, Stats};
+
+impl Connection {
+    /// The state.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The two ends.
+    #[must_use]
+    pub fn flow(&self) -> FlowKey {
+        self.flow
+    }
+
+    /// The node at the other end.
+    #[must_use]
+    pub fn peer(&self) -> NodeId {
+        self.flow.remote.node
+    }
+
+    /// The service.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        self.config.service
+    }
+
+    /// Whether this end called `connect`.
+    #[must_use]
+    pub fn is_client(&self) -> bool {
+        self.active
+    }
+
+    /// Whether this is a connection that a listener made and that has not finished its open.
+    #[must_use]
+    pub fn is_embryo(&self) -> bool {
+        !self.active && self.state == State::SynReceived
+    }
+
+    /// What the open agreed on; defaults before that.
+    #[must_use]
+    pub fn agreed(&self) -> &Agreed {
+        &self.agreed
+    }
+
+    /// Whether an acknowledgement is owed at once, as after a read that opens the window: poll for it.
+    #[must_use]
+    pub fn has_urgent_output(&self) -> bool {
+        self.receiver.ack_due() == AckDue::Now || self.control.reset.is_some() || self.control.pin
+    }
+
+    /// Whether everything sent has been acknowledged.
+    #[must_use]
+    pub fn is_flushed(&self) -> bool {
+        self.sender.is_idle()
+    }
+
+    /// Bytes accepted from the user that the peer has not acknowledged.
+    #[must_use]
+    pub fn buffered_bytes(&self) -> usize {
+        self.sender.buffered()
+    }
+
+    /// Bytes that wait for their first transmission, and whether a full packet is among them.
+    #[must_use]
+    pub fn waiting(&self) -> (usize, bool) {
+        (self.sender.queue.bytes(), self.sender.queue.has_full_packet())
+    }
+
+    /// The connection is over and sends nothing more: its entry can go.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.state == State::Closed && self.control.reset.is_none() && self.control.echo.is_none()
+    }
+
+    /// Why the connection ended, if it did so without an ordinary close.
+    #[must_use]
+    pub fn error(&self) -> Option<Error> {
+        self.error
+    }
+
+    /// The result of the close, once it is known (CDP-ST-E).
+    #[must_use]
+    pub fn close_result(&self) -> Option<CloseResult> {
+        match self.state {
+            State::Quiet | State::Closed => {
+                Some(CloseResult { discarded: self.receiver.discarded(), ..self.result })
+            }
+            State::SynSent | State::SynReceived | State::Established | State::FinWait | State::CloseWait => {
+                None
+            }
+        }
+    }
+
+    /// When a current packet last came from the peer (CDP-TMR-3).
+    #[must_use]
+    pub fn heard_at(&self) -> Instant {
+        self.heard_at
+    }
+
+    /// The counters.
+    #[must_use]
+    pub fn stats(&self, now: Instant) -> Stats {
+        let mut stats = self.stats;
+        self.verdicts.clone().settle(now, &mut stats);
+        stats.discarded = u64::from(self.receiver.discarded());
+        stats
+    }
+
+    /// Measures of the path and the windows.
+    #[must_use]
+    pub fn path_stats(&self) -> PathStats {
+        let sender = &self.sender;
+        PathStats {
+            srtt: sender.rtt.srtt(),
+            min_rtt: sender.rtt.min_rtt(),
+            rtt_var: sender.rtt.variance(),
+            rto: sender.rtt.rto(),
+            congestion_window: sender.congestion.window(),
+            pacing_rate: sender.congestion.pacing_rate(),
+            controller: sender.congestion.name(),
+            in_flight: sender.flight.in_flight(),
+            send_window: if sender.nxt().is_before(sender.edge()) {
+                sender.edge().distance_from(sender.nxt())
+            } else {
+                0
+            },
+            receive_window: self.receiver.window(),
+            mss: sender.mtu.current(),
+            queued_bytes: sender.queue.bytes(),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What the user of a connection does with it: send and receive.
+
+use weft_base::Service;
+
+use super::Connection;
+use crate::error::{RecvError, SendError};
+use crate::inbox::{Message, Received};
+use crate::lifecycle::State;
+
+impl Connection {
+    /// Takes a copy of `data`: one whole message in datagram service, or as many bytes of the stream as fit.
+    ///
+    /// Returns the bytes taken. Costs one copy, and no packet is made before [`Connection::poll_transmit`].
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`]; nothing is taken then.
+    pub fn send(&mut self, data: &[u8]) -> Result<usize, SendError> {
+        self.check_sendable()?;
+        match self.config.service {
+            Service::Datagram => self.send_message(data),
+            Service::Stream => self.send_bytes(data),
+        }
+    }
+
+    fn check_sendable(&self) -> Result<(), SendError> {
+        if let Some(error) = self.error {
+            return Err(SendError::Failed(error));
+        }
+        match self.state {
+            State::SynSent | State::SynReceived => Err(SendError::WouldBlock),
+            State::Established => Ok(()),
+            // [CDP-ST-42] EPIPE after the peer's FIN or our own close
+            State::FinWait | State::CloseWait | State::Quiet | State::Closed => Err(SendError::Closed),
+        }
+    }
+
+    fn send_message(&mut self, data: &[u8]) -> Result<usize, SendError> {
+        // [CDP-DG-6] larger than the limit: EMSGSIZE, and nothing is sent
+        let limit = self.message_limit();
+        if data.len() > limit {
+            return Err(SendError::TooBig(limit));
+        }
+        let packets = self.sender.queue.packets() + self.sender.flight.len();
+        let is_full = self.sender.buffered() + data.len() > self.config.send_bytes
+            || packets >= self.config.send_packets;
+        // [CDP-LIM-8] a message longer than the queue is taken when nothing else waits
+        if is_full && !self.sender.queue.is_empty() {
+            self.blocked = true;
+            return Err(SendError::WouldBlock);
+        }
+        self.sender.queue.push(data);
+        self.stats.messages_sent += 1;
+        Ok(data.len())
+    }
+
+    fn send_bytes(&mut self, data: &[u8]) -> Result<usize, SendError> {
+        let room = self.config.send_bytes.saturating_sub(self.sender.buffered()).min(data.len());
+        if room == 0 && !data.is_empty() {
+            self.blocked = true;
+            return Err(SendError::WouldBlock);
+        }
+        // [CDP-STR-3] nothing to send makes no packet
+        if room > 0 {
+            self.sender.queue.push(&data[..room]);
+            self.stats.messages_sent += 1;
+        }
+        Ok(room)
+    }
+
+    /// The largest message that `send` takes, in bytes (CDP-DG-3, CDP-DG-4); for a stream there is no limit.
+    #[must_use]
+    pub fn message_limit(&self) -> usize {
+        match self.config.service {
+            Service::Stream => usize::MAX,
+            Service::Datagram => {
+                let packet = usize::from(self.sender.mtu.current());
+                self.agreed.peer_message.map_or(packet, |message| (message as usize).max(packet))
+            }
+        }
+    }
+
+    /// Copies one message, or as many bytes of the stream as are there and fit.
+    ///
+    /// # Errors
+    ///
+    /// [`RecvError`]; an error of the connection follows all data that was in order before it (CDP-ERR-2).
+    pub fn recv(&mut self, buffer: &mut [u8]) -> Result<Received, RecvError> {
+        let received = self.receiver.read(|inbox| inbox.read(buffer));
+        self.after_read();
+        match received {
+            Some(received) => {
+                self.stats.messages_received += 1;
+                Ok(received)
+            }
+            None => self.nothing_to_read(),
+        }
+    }
+
+    /// Hands over one message, or one chunk of the stream, where it lies; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Connection::recv`].
+    pub fn recv_message(&mut self) -> Result<Option<Message>, RecvError> {
+        let message = self.receiver.read(crate::inbox::Inbox::pop);
+        self.after_read();
+        match message {
+            Some(message) => {
+                self.stats.messages_received += 1;
+                Ok(Some(message))
+            }
+            None => self.nothing_to_read().map(|_| None),
+        }
+    }
+
+    /// [CDP-ST-F] Once the user has read everything the FIN may be acknowledged.
+    fn after_read(&mut self) {
+        if self.state == State::CloseWait && self.agreed.confirm && self.receiver.is_drained() {
+            self.receiver.request_ack();
+        }
+    }
+
+    fn nothing_to_read(&self) -> Result<Received, RecvError> {
+        let end = Received { len: 0, truncated: 0, end_of_file: true };
+        match self.state {
+            // [CDP-ERR-2] the error follows the data
+            State::Closed => self.error.map_or(Err(RecvError::Closed), |error| Err(RecvError::Failed(error))),
+            // [CDP-ST-41] what is queued, then the end of file
+            State::CloseWait => Ok(end),
+            State::FinWait | State::Quiet => Err(RecvError::Closed),
+            State::SynSent | State::SynReceived | State::Established => Err(RecvError::WouldBlock),
+        }
+    }
+
+    /// Whether `recv` would give something other than [`RecvError::WouldBlock`].
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        !self.receiver.inbox().is_empty() || self.nothing_to_read() != Err(RecvError::WouldBlock)
+    }
+
+    /// Whether `send` would do something other than say [`SendError::WouldBlock`].
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        match self.check_sendable() {
+            Err(SendError::WouldBlock) => false,
+            Err(_) => true,
+            Ok(()) => {
+                let packets = self.sender.queue.packets() + self.sender.flight.len();
+                self.sender.buffered() < self.config.send_bytes && packets < self.config.send_packets
+            }
+        }
+    }
+}
