@@ -1,0 +1,178 @@
+//! The sending half: what goes next, when it counts as lost, and how fast it goes.
+
+mod output;
+mod recovery;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use weft_base::{Instant, Seq, limits};
+use weft_wire::Sack;
+
+use crate::config::Config;
+use crate::congestion::Congestion;
+use crate::flight::Flight;
+use crate::mtu::Mtu;
+use crate::pacer::Pacer;
+use crate::queue::SendQueue;
+use crate::rtt::Rtt;
+
+/// Duplicate acknowledgements that declare a number lost where there is no SACK (CDP-RTX-5).
+const DUPLICATE_ACKS: u32 = 3;
+
+/// A numbered packet that is to be sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Numbered {
+    pub(crate) seq: Seq,
+    pub(crate) payload: Bytes,
+    pub(crate) eom: bool,
+    pub(crate) fin: bool,
+    /// 0 for the first transmission, k for retransmission k (CDP-IO-2).
+    pub(crate) attempt: u32,
+}
+
+/// What a valid acknowledgement says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acked<'a> {
+    /// The number before which everything has arrived.
+    pub(crate) full: Seq,
+    /// Slots from there on.
+    pub(crate) window: u64,
+    pub(crate) sack: Option<&'a Sack>,
+    pub(crate) ece: bool,
+    /// It could be a duplicate acknowledgement: a pure ACK that answers no probe (CDP-WND-12).
+    pub(crate) may_be_duplicate: bool,
+}
+
+/// Whether `close` has asked for a FIN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fin {
+    No,
+    Queued,
+    Sent,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    pub(crate) queue: SendQueue,
+    pub(crate) flight: Flight,
+    pub(crate) rtt: Rtt,
+    pub(crate) congestion: Congestion,
+    pub(crate) mtu: Mtu,
+    pacer: Pacer,
+    edge: Seq,
+    fin: Fin,
+    duplicate_acks: u32,
+    /// Without SACK: partial acknowledgements up to here declare the next number lost.
+    recover: Option<Seq>,
+    /// ECE is answered again only for numbers from here on (CDP-CC-5).
+    ecn_recover: Seq,
+    /// A tail probe is due, and one is out for this tail.
+    probe_due: bool,
+    probe_out: bool,
+    /// A time-out lets one number go whatever the window of the congestion controller.
+    force: bool,
+    /// The congestion window held something back since the last acknowledgement.
+    was_limited: bool,
+    /// When SND.UNA last moved or an idle sender began (R2).
+    progress_at: Instant,
+    give_up_time: Duration,
+    give_up_tries: u32,
+    ack_delay: Duration,
+    pacing: bool,
+}
+
+impl Sender {
+    pub(crate) fn new(now: Instant, iss: Seq, config: &Config) -> Self {
+        Self {
+            queue: SendQueue::new(config.service, config.link_mss),
+            flight: Flight::new(iss + 1),
+            rtt: Rtt::new(config.rto_init, config.ack_delay, config.rto_max),
+            congestion: Congestion::with_settings(config.congestion, now, &config.congestion_settings),
+            mtu: Mtu::new(config.link_mss, limits::MSS_MIN),
+            pacer: Pacer::new(now),
+            edge: iss + 1,
+            fin: Fin::No,
+            duplicate_acks: 0,
+            recover: None,
+            ecn_recover: iss + 1,
+            probe_due: false,
+            probe_out: false,
+            force: false,
+            was_limited: false,
+            progress_at: now,
+            give_up_time: config.give_up_time,
+            give_up_tries: config.give_up_tries,
+            ack_delay: config.ack_delay,
+            pacing: config.pacing,
+        }
+    }
+
+    /// What the open agreed on.
+    pub(crate) fn configure(&mut self, link_mss: u16, peer_mss: u16, coalesce: bool) {
+        self.mtu = Mtu::new(link_mss, peer_mss);
+        self.queue.configure(self.mtu.current(), coalesce);
+        self.flight.set_large(self.mtu.large());
+    }
+
+    /// Data segments are cut to `mss` from now on.
+    pub(crate) fn set_mss(&mut self, mss: u16) {
+        self.queue.set_mss(mss);
+        self.flight.set_large(self.mtu.large());
+    }
+
+    pub(crate) fn una(&self) -> Seq {
+        self.flight.una()
+    }
+
+    pub(crate) fn nxt(&self) -> Seq {
+        self.flight.nxt()
+    }
+
+    pub(crate) fn edge(&self) -> Seq {
+        self.edge
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.flight.is_empty() && self.queue.is_empty()
+    }
+
+    pub(crate) fn queue_fin(&mut self) {
+        if self.fin == Fin::No {
+            self.fin = Fin::Queued;
+        }
+    }
+
+    /// Data waits, nothing is in flight that could bring an acknowledgement, and the window is closed (CDP-WND-9).
+    pub(crate) fn is_stuck(&self) -> bool {
+        !self.queue.is_empty() && self.flight.is_empty() && !self.nxt().is_before(self.edge)
+    }
+
+    /// Data waits and the window is closed.
+    pub(crate) fn is_window_closed(&self) -> bool {
+        !self.queue.is_empty() && !self.nxt().is_before(self.edge)
+    }
+
+    /// Bytes held for the user: not yet sent, and not yet acknowledged.
+    pub(crate) fn buffered(&self) -> usize {
+        self.queue.bytes() + self.flight.bytes()
+    }
+
+    /// Forgets all that was to be sent (row 30); returns numbers dropped and packets that never got one.
+    pub(crate) fn discard(&mut self) -> (u64, usize) {
+        self.probe_due = false;
+        self.force = false;
+        self.fin = Fin::No;
+        let unsent = self.queue.clear();
+        (self.flight.clear(), unsent)
+    }
+
+    /// [CDP-WND-5] SND.EDGE is the greatest edge of all valid acknowledgements.
+    pub(crate) fn raise_edge(&mut self, edge: Seq) {
+        // [CDP-ACK-6] fewer than 2^30 numbers in flight, whatever the peer grants
+        let most = self.una() + (limits::IN_FLIGHT_MAX - 1);
+        if self.edge.is_before(edge) {
+            self.edge = if most.is_before(edge) { self.edge.later(most) } else { edge };
+        }
+    }
+}
