@@ -1,0 +1,148 @@
+//! What goes next: a tail probe, a lost number, new data, the FIN.
+
+use bytes::Bytes;
+use weft_base::Instant;
+
+use super::{Fin, Numbered, Sender};
+use crate::congestion::Controller;
+use crate::stats::{LimitedBy, Stats};
+use crate::timers::{Timer, Timers};
+
+impl Sender {
+    /// The next numbered packet that may go, or what holds the sender back.
+    pub(crate) fn poll(
+        &mut self,
+        now: Instant,
+        timers: &mut Timers,
+        stats: &mut Stats,
+    ) -> Result<Numbered, LimitedBy> {
+        if let Some(at) = self.take_tail_probe() {
+            return Ok(self.resend(now, at, timers, stats));
+        }
+        let lost = self.flight.next_lost();
+        if lost.is_none() && !self.has_new() {
+            return Err(self.idle_verdict());
+        }
+        if lost.is_none() && !self.is_in_window() {
+            return Err(LimitedBy::ReceiverWindow);
+        }
+        self.check_congestion(now, timers)?;
+        self.force = false;
+        Ok(match lost {
+            Some(at) => self.resend(now, at, timers, stats),
+            None => match self.send_new(now, timers, stats) {
+                Some(numbered) => numbered,
+                None => return Err(LimitedBy::Application),
+            },
+        })
+    }
+
+    fn idle_verdict(&mut self) -> LimitedBy {
+        self.flight.rate.mark_app_limited(self.flight.in_flight());
+        LimitedBy::Application
+    }
+
+    /// New data while there is some and the window is open, else the last number that the peer does not hold.
+    fn take_tail_probe(&mut self) -> Option<usize> {
+        if !std::mem::take(&mut self.probe_due) {
+            return None;
+        }
+        if self.has_new() && self.is_in_window() {
+            self.force = true;
+            return None;
+        }
+        self.flight.last_unheld()
+    }
+
+    fn has_new(&self) -> bool {
+        !self.queue.is_empty() || self.fin == Fin::Queued
+    }
+
+    /// [CDP-WND-6] no DAT at or after SND.EDGE; [CDP-WND-7] a FIN may take SND.EDGE itself.
+    fn is_in_window(&self) -> bool {
+        let nxt = self.nxt();
+        if self.queue.is_empty() { nxt.is_at_or_before(self.edge) } else { nxt.is_before(self.edge) }
+    }
+
+    fn check_congestion(&mut self, now: Instant, timers: &mut Timers) -> Result<(), LimitedBy> {
+        if self.force {
+            return Ok(());
+        }
+        let verdict = if self.flight.has_lost() { LimitedBy::PathLoss } else { LimitedBy::CongestionWindow };
+        if self.flight.in_flight() >= self.congestion.window() {
+            self.was_limited = true;
+            return Err(verdict);
+        }
+        if self.pacing
+            && let Some(rate) = self.congestion.pacing_rate()
+            && let Err(due) = self.pacer.poll(now, rate)
+        {
+            timers.set(Timer::Pace, due);
+            return Err(verdict);
+        }
+        Ok(())
+    }
+
+    fn send_new(&mut self, now: Instant, timers: &mut Timers, stats: &mut Stats) -> Option<Numbered> {
+        let seq = self.nxt();
+        let (payload, eom, fin) = match self.queue.pop() {
+            Some(outgoing) => (outgoing.payload, outgoing.eom, false),
+            // [CDP-ST-28] what is queued first, then FIN with the next number
+            None if self.fin == Fin::Queued => {
+                self.fin = Fin::Sent;
+                (Bytes::new(), false, true)
+            }
+            None => return None,
+        };
+        if self.flight.is_empty() {
+            self.progress_at = now;
+        }
+        self.flight.push(now, payload.clone(), eom, fin);
+        stats.numbers_sent += 1;
+        stats.bytes_sent += payload.len() as u64;
+        self.note_sent(now, false, timers);
+        Some(Numbered { seq, payload, eom, fin, attempt: 0 })
+    }
+
+    fn resend(&mut self, now: Instant, at: usize, timers: &mut Timers, stats: &mut Stats) -> Numbered {
+        let (seq, segment) = self.flight.resend(now, at);
+        stats.retransmitted += 1;
+        self.note_sent(now, at == 0, timers);
+        // [CDP-SEQ-6] the same data segment and the same EOM
+        Numbered {
+            seq,
+            payload: segment.payload,
+            eom: segment.eom,
+            fin: segment.fin,
+            attempt: segment.transmissions - 1,
+        }
+    }
+
+    fn note_sent(&mut self, now: Instant, oldest: bool, timers: &mut Timers) {
+        self.pacer.sent(1);
+        self.congestion.handle_sent(now, self.flight.in_flight(), self.queue.is_empty());
+        self.rearm(now, oldest, timers);
+    }
+
+    /// Sets the retransmission timer and the tail probe; `restart` if the oldest number changed or went again.
+    pub(super) fn rearm(&mut self, now: Instant, restart: bool, timers: &mut Timers) {
+        if self.flight.is_empty() {
+            timers.stop(Timer::Retransmit);
+            timers.stop(Timer::TailProbe);
+            timers.stop(Timer::Reorder);
+            return;
+        }
+        let due = now + self.rtt.rto();
+        if restart {
+            timers.set(Timer::Retransmit, due);
+        } else {
+            timers.set_if_stopped(Timer::Retransmit, due);
+        }
+        // [CDP-RTX-5] one tail probe after 2·SRTT, and a margin for the peer's delayed acknowledgement
+        let probe = self.rtt.srtt().filter(|_| !self.probe_out && !self.flight.has_lost());
+        match probe {
+            Some(srtt) => timers.set(Timer::TailProbe, now + srtt * 2 + self.ack_delay * 3 / 2),
+            None => timers.stop(Timer::TailProbe),
+        }
+    }
+}
