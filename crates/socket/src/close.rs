@@ -22,6 +22,8 @@ pub struct CloseResult {
     pub discarded_here: u32,
     /// Packets the peer acknowledged but says it never delivered to its reader.
     pub discarded_by_peer: u32,
+    /// Packets we sent, or were to send, that were dropped because the peer closed first (CDP-ST-30).
+    pub undelivered: u64,
     /// Why the connection ended.
     pub reason: EndReason,
 }
@@ -30,6 +32,6 @@ impl CloseResult {
     /// Whether everything both ends sent was acknowledged, and nothing was discarded.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.confirmed && self.discarded_here == 0 && self.discarded_by_peer == 0
+        self.confirmed && self.discarded_here == 0 && self.discarded_by_peer == 0 && self.undelivered == 0
     }
 }

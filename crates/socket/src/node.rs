@@ -110,7 +110,7 @@ impl Node {
     /// A snapshot of all counters: the node, its links, its connections.
     #[must_use]
     pub fn stats(&self) -> NodeStats {
-        convert::node_stats(&self.engine)
+        convert::node_stats(&self.engine.stats())
     }
 
     /// Closes every connection by FIN, waits at most `limit` until they are closed, and resets what is left
@@ -252,11 +252,16 @@ impl NodeBuilder {
         settings.scheme = self.scheme;
         settings.workers = self.workers;
         settings.strict = self.strict;
-        settings.stat_name = self.stat_name;
+        settings.stat = self.stat_name.map(|name| (name, describe as weft_engine::Describe));
         settings.spin = self.spin.unwrap_or(settings.spin);
         settings.memory_bytes = self.memory_bytes.unwrap_or(settings.memory_bytes);
         settings.linger = self.linger.unwrap_or(settings.linger);
         let engine = convert::open(settings, bind)?;
         Ok(Node { engine: Arc::new(engine) })
     }
+}
+
+/// The words of the control socket.
+fn describe(stats: &weft_engine::EngineStats) -> String {
+    convert::node_stats(stats).to_json()
 }

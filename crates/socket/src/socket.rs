@@ -260,6 +260,6 @@ impl Socket {
     /// A snapshot of the counters of this connection.
     #[must_use]
     pub fn stats(&self) -> SocketStats {
-        convert::socket_stats(&self.handle.engine, &self.handle.slot)
+        convert::socket_stats(&self.handle.engine.slot_stats(&self.handle.slot))
     }
 }

@@ -1,0 +1,87 @@
+//! Memory that receive windows may promise, for the whole process ([CDP-LIM-13]).
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// One connection may take this share of what is left, so that windows grow smaller before anybody is refused.
+const SHARE: usize = 512;
+/// A connection with fewer slots than this is refused instead.
+const SLOTS_MIN: u32 = 16;
+
+/// Bytes promised so far, and the most there may be.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    bytes_max: usize,
+    promised: AtomicUsize,
+}
+
+impl Budget {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, promised: AtomicUsize::new(0) }
+    }
+
+    /// Bytes promised so far.
+    pub(crate) fn promised(&self) -> usize {
+        self.promised.load(Ordering::Relaxed)
+    }
+
+    /// The most slots for packets of `packet_bytes` that one connection may get at present.
+    pub(crate) fn slots_max(&self, packet_bytes: usize) -> u32 {
+        let left = self.bytes_max.saturating_sub(self.promised());
+        u32::try_from(left / SHARE / packet_bytes).unwrap_or(u32::MAX).max(SLOTS_MIN)
+    }
+
+    /// Reserves memory for exactly `slots` packets of `packet_bytes`; returns the bytes to give back.
+    pub(crate) fn reserve_all(&self, slots: u32, packet_bytes: usize) -> Option<usize> {
+        let bytes = slots as usize * packet_bytes;
+        let mut promised = self.promised();
+        while bytes <= self.bytes_max.saturating_sub(promised) {
+            let next = promised + bytes;
+            match self.promised.compare_exchange_weak(promised, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(bytes),
+                Err(now) => promised = now,
+            }
+        }
+        None
+    }
+
+    /// Reserves memory for up to `slots` packets of `packet_bytes`; returns the slots granted and the bytes to give
+    /// back. [CDP-WND-2] Only slots for which memory is reserved are promised.
+    pub(crate) fn reserve(&self, slots: u32, packet_bytes: usize) -> Option<(u32, usize)> {
+        // [CDP-LIM-13] smaller windows, then refusal
+        let granted = slots.min(self.slots_max(packet_bytes));
+        self.reserve_all(granted, packet_bytes).map(|bytes| (granted, bytes))
+    }
+
+    /// Gives back what [`Budget::reserve`] took.
+    pub(crate) fn release(&self, bytes: usize) {
+        self.promised.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// [CDP-LIM-13] Smaller windows, then refusal. [CDP-WND-2] The sum never exceeds what is reserved.
+    #[test]
+    fn windows_shrink_before_anybody_is_refused() {
+        let budget = Budget::new(64 << 20);
+        let mut grants = Vec::new();
+        while let Some((slots, _)) = budget.reserve(1024, 1500) {
+            grants.push(slots);
+        }
+        assert!(grants.windows(2).all(|pair| pair[0] >= pair[1]), "{grants:?}");
+        assert_eq!(grants.last(), Some(&SLOTS_MIN));
+        assert!(budget.promised() <= 64 << 20);
+        assert!(grants.len() > 1000);
+    }
+
+    #[test]
+    fn what_is_given_back_is_granted_again() {
+        let budget = Budget::new(32_000);
+        let (_, bytes) = budget.reserve(16, 1500).unwrap();
+        assert_eq!(budget.reserve(16, 1500), None);
+        budget.release(bytes);
+        assert!(budget.reserve(16, 1500).is_some());
+    }
+}

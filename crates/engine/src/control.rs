@@ -1,0 +1,197 @@
+//! Statistics for other programs of the same user, on a Unix socket.
+//!
+//! A node that was given a name listens on `DIRECTORY/NAME.sock`; whoever connects gets one snapshot as text and the end
+//! of file. The text is made by a function the engine's user hands in, since words belong to the face. The directory is
+//! `$XDG_RUNTIME_DIR/weft`, or `/tmp/weft-UID`, and only its owner may enter it.
+
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long a peer on the control socket is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The longest answer that is read, in bytes: some 60,000 connections.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+/// What a socket file's name ends with.
+const SUFFIX: &str = ".sock";
+
+/// Makes the text of a snapshot.
+pub type Describe = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// A control socket that answers until it is dropped.
+pub struct Control {
+    path: PathBuf,
+    is_stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Control {
+    /// Answers under `name` with what `describe` says.
+    ///
+    /// # Errors
+    /// When the name is no file name or is taken by a node that answers, or the directory is not ours alone.
+    pub fn open(name: &str, describe: Describe) -> io::Result<Self> {
+        let path = path_of(name)?;
+        let listener = bind(&path, name)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        let stop = is_stopping.clone();
+        let thread = std::thread::Builder::new()
+            .name("weft-stat".into())
+            .stack_size(256 << 10)
+            .spawn(move || answer(&listener, &stop, &describe))?;
+        Ok(Self { path, is_stopping, thread: Some(thread) })
+    }
+}
+
+/// A socket file that nobody answers on was left by a process that died: it is replaced.
+fn bind(path: &PathBuf, name: &str) -> io::Result<UnixListener> {
+    match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            if UnixStream::connect(path).is_ok() {
+                let why = format!(
+                    "a node named \"{name}\" answers already; choose another name for the statistics"
+                );
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, why));
+            }
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)
+        }
+        result => result,
+    }
+}
+
+fn answer(listener: &UnixListener, stop: &AtomicBool, describe: &Describe) {
+    for stream in listener.incoming() {
+        if stop.load(Ordering::SeqCst) {
+            return;
+        }
+        let Ok(mut stream) = stream else { continue };
+        // A reader that goes away, or does not read, gets no more.
+        let _ = stream.set_write_timeout(Some(PATIENCE));
+        let _ = stream.write_all(describe().as_bytes());
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        // Ends the accept.
+        let _ = UnixStream::connect(&self.path);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// The directory of the control sockets; made if it is missing, refused if others may write to it.
+fn directory() -> io::Result<PathBuf> {
+    let path = match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
+        Some(dir) => PathBuf::from(dir).join("weft"),
+        None => PathBuf::from(format!("/tmp/weft-{}", own_uid()?)),
+    };
+    match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let metadata = std::fs::symlink_metadata(&path)?;
+    if !metadata.is_dir() || metadata.uid() != own_uid()? || metadata.mode() & 0o022 != 0 {
+        let why = format!("{} is not a directory of this user alone; remove it", path.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(path)
+}
+
+/// The user of this process: the owner of its entry in `/proc`.
+fn own_uid() -> io::Result<u32> {
+    Ok(std::fs::metadata("/proc/self")?.uid())
+}
+
+fn path_of(name: &str) -> io::Result<PathBuf> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if name.is_empty() || name.len() > 64 || name.starts_with('.') || !name.chars().all(is_plain) {
+        let why =
+            format!("\"{name}\" cannot name a node's statistics; use up to 64 letters, digits, and - _ .");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    Ok(directory()?.join(format!("{name}{SUFFIX}")))
+}
+
+/// Names of the nodes that have a control socket, in order.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn list() -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory()?)? {
+        if let Some(name) = entry?.file_name().to_str().and_then(|name| name.strip_suffix(SUFFIX)) {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// What the node `name` says of itself.
+///
+/// # Errors
+/// When no node of that name answers within a second.
+pub fn query(name: &str) -> io::Result<String> {
+    let stream = UnixStream::connect(path_of(name)?).map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!("no node named \"{name}\" answers ({error}); list those that do"),
+        )
+    })?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut text = String::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own_name(test: &str) -> String {
+        format!("test-{test}-{}", std::process::id())
+    }
+
+    #[test]
+    fn a_named_node_answers_until_it_is_dropped() {
+        let name = own_name("answer");
+        let control = Control::open(&name, Arc::new(|| "{}".to_owned())).unwrap();
+        assert_eq!(query(&name).unwrap(), "{}");
+        assert!(list().unwrap().contains(&name));
+        let mode = std::fs::metadata(&control.path).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        drop(control);
+        assert!(query(&name).is_err());
+        assert!(!list().unwrap().contains(&name));
+    }
+
+    #[test]
+    fn a_name_is_taken_once_and_a_dead_one_is_replaced() {
+        let name = own_name("twice");
+        let first = Control::open(&name, Arc::new(String::new)).unwrap();
+        assert!(Control::open(&name, Arc::new(String::new)).is_err());
+        // A process that died leaves its file behind.
+        let left = path_of(&name).unwrap();
+        drop(first);
+        drop(UnixListener::bind(&left).unwrap());
+        drop(Control::open(&name, Arc::new(String::new)).unwrap());
+    }
+
+    #[test]
+    fn a_name_cannot_leave_the_directory() {
+        for name in ["", "..", "a/b", ".hidden", "a b"] {
+            assert!(path_of(name).is_err(), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What all ports and threads of an engine share.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use weft_base::Port as CdpPort;
+use weft_proto::limiter::EchoResetLimiter;
+use weft_sync::{Mutex, RwLock, SpinLock};
+
+use crate::budget::Budget;
+use crate::counters::Drops;
+use crate::directory::Directory;
+use crate::listening::Listening;
+use crate::port::Port;
+use crate::slot::Slot;
+use crate::table::Table;
+
+/// The engine without its threads.
+///
+/// Lock order, outermost first: a port's turn, one slot, a listener's machine, then the short locks of table, wheel,
+/// waiters, backlog, queue, resets, quiet, each alone.
+pub(crate) struct Core {
+    pub(crate) directory: Directory,
+    pub(crate) table: Box<dyn Table<Slot>>,
+    pub(crate) ports: Box<[Port]>,
+    pub(crate) listeners: RwLock<HashMap<CdpPort, Arc<Listening>>>,
+    pub(crate) drops: Drops,
+    pub(crate) budget: Budget,
+    /// Echo-form RSTs and their limits.
+    pub(crate) resets: Mutex<EchoResetLimiter>,
+    pub(crate) resets_sent: AtomicU64,
+    /// Connections in QUIET, oldest first ([CDP-LIM-12]).
+    pub(crate) quiet: SpinLock<VecDeque<Weak<Slot>>>,
+    /// The port the next connect goes out by.
+    pub(crate) next_port: AtomicUsize,
+    /// Longest spin of a blocked thread.
+    pub(crate) spin_max: Duration,
+    /// No new connections: the node goes down.
+    pub(crate) is_down: AtomicBool,
+    /// The threads are to end.
+    pub(crate) is_stopping: AtomicBool,
+}
+
+impl Core {
+    pub(crate) fn port(&self, index: usize) -> &Port {
+        // A slot's home is always the index of a port, and there is at least one.
+        self.ports.get(index).unwrap_or(&self.ports[0])
+    }
+
+    /// All connections. They are looked at afterwards: a slot's lock must not be taken while the table is walked.
+    pub(crate) fn slots(&self) -> Vec<Arc<Slot>> {
+        let mut slots = Vec::with_capacity(self.table.len());
+        self.table.for_each(&mut |_, slot| slots.push(slot.clone()));
+        slots
+    }
+}

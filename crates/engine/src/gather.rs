@@ -1,0 +1,100 @@
+//! Small sends gather for a moment while the link is busy with the last ones.
+//!
+//! A send costs a system call and a packet, or nothing but a copy if it joins others. So, as long as data of the
+//! connection is in flight and the last of it left less than [`QUANTUM`] ago, what is sent gathers in the connection's
+//! queue, until a batch has come together or the quantum is over: the pacing of packets that are not full. The first
+//! message on an idle connection never waits, nor does one whose predecessors were acknowledged, as in a dialogue.
+//!
+//! What gathered leaves with the next send after the quantum, with the next receive or turn of the connection, with
+//! [`Engine::flush`](crate::Engine::flush), or by the service thread, which is called once per burst and then watches
+//! every [`WATCH_NAP`]; so nothing waits longer than about [`WATCH_NAP`] + [`QUANTUM`], far below the 1 ms of
+//! [CDP-COA-7].
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use weft_base::Instant;
+use weft_proto::State;
+
+use crate::core::Core;
+use crate::outbox::Outbox;
+use crate::port::Port;
+use crate::slot::{Live, Slot};
+
+/// How long after a transmission small sends gather.
+pub(crate) const QUANTUM: Duration = Duration::from_micros(5);
+/// Bytes that are a batch: they leave at once.
+const BATCH_BYTES: usize = 24 << 10;
+/// How often the service thread looks while messages gather.
+pub(crate) const WATCH_NAP: Duration = Duration::from_micros(60);
+/// How long it keeps looking after the last burst.
+const WATCH_TIME: Duration = Duration::from_millis(2);
+
+/// Whether the service thread is to look closely.
+pub(crate) fn is_watching(port: &Port, now: Instant) -> bool {
+    port.watches_gathering_until.load(Ordering::Relaxed) > now.as_nanos()
+}
+
+/// Whether what was just sent on the connection may gather; the caller holds the lock.
+#[inline]
+pub(crate) fn may_gather(live: &Live, now: Instant) -> bool {
+    let connection = &live.connection;
+    let (waiting, _) = connection.waiting();
+    // [CDP-COA-7] not the first, and not for long
+    waiting < BATCH_BYTES
+        && now - live.sent_at < QUANTUM
+        && connection.buffered_bytes() > waiting
+        && connection.state() == State::Established
+}
+
+impl Core {
+    /// Notes that messages gather at the slot, and calls the service thread once per burst.
+    #[inline]
+    pub(crate) fn note_gathering(&self, slot: &Arc<Slot>, live: &mut Live, now: Instant) {
+        if std::mem::replace(&mut live.is_gathering, true) {
+            return;
+        }
+        let port = self.port(slot.home());
+        let is_listed = slot.gathering_since.swap(now.as_nanos(), Ordering::Relaxed) == LISTED;
+        let watched = port.watches_gathering_until.swap((now + WATCH_TIME).as_nanos(), Ordering::Relaxed);
+        if !is_listed {
+            port.gathering.lock().push(slot.clone());
+        }
+        if watched < now.as_nanos() {
+            port.call_service();
+        }
+    }
+
+    /// Sends what gathered for too long. Called by the threads of the engine.
+    pub(crate) fn flush_gathered(&self, port: &Port, now: Instant) {
+        if !is_watching(port, now) && port.gathering.lock().is_empty() {
+            return;
+        }
+        let slots: Vec<Arc<Slot>> = port.gathering.lock().clone();
+        let mut out = Outbox::take();
+        for slot in slots {
+            let since = slot.gathering_since.load(Ordering::Relaxed);
+            if since > LISTED && now.as_nanos().saturating_sub(since) >= duration_ns(QUANTUM) {
+                self.pump_if_free(&slot, now, &mut out);
+            }
+        }
+        self.finish(port, &mut out);
+        out.put_back();
+        if !is_watching(port, now) {
+            // The burst is over: nobody is listed, and the next one lists itself anew.
+            port.gathering.lock().retain(|slot| {
+                slot.gathering_since
+                    .compare_exchange(LISTED, 0, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_err()
+            });
+        }
+    }
+}
+
+/// In the port's list, with nothing gathered at present.
+pub(crate) const LISTED: u64 = 1;
+
+fn duration_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

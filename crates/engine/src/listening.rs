@@ -1,0 +1,154 @@
+//! A port that listens: the machine of LISTEN, and the connections that wait for `accept`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use weft_base::{Address, Instant, Service};
+use weft_proto::{Config, Listener, Secret, Verdict};
+use weft_sync::Mutex;
+use weft_wire::Packet;
+
+use crate::random;
+use crate::slot::Slot;
+use crate::waiters::{Interest, Waiters, Wake};
+
+/// A listener's place in the engine.
+///
+/// Lock order: `machine` or `queue`, each alone; both are short.
+pub struct Listening {
+    address: Address,
+    config: Config,
+    machine: Mutex<Listener>,
+    queue: Mutex<VecDeque<Arc<Slot>>>,
+    pub(crate) waiters: Waiters,
+    is_closed: AtomicBool,
+    pub(crate) accepted: AtomicU64,
+    pub(crate) half_open: AtomicUsize,
+}
+
+impl Listening {
+    pub(crate) fn new(address: Address, config: Config, now: Instant) -> std::io::Result<Self> {
+        Ok(Self {
+            address,
+            machine: Mutex::new(Listener::new(now, &config, key()?)),
+            config,
+            queue: Mutex::default(),
+            waiters: Waiters::default(),
+            is_closed: AtomicBool::new(false),
+            accepted: AtomicU64::new(0),
+            half_open: AtomicUsize::new(0),
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        self.address
+    }
+
+    /// Datagram or stream.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        self.config.service
+    }
+
+    /// Whether it takes no more connections.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// Connections that wait for `accept`.
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.lock().len()
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Asks the machine what to make of a packet that no connection claims.
+    pub(crate) fn handle_packet(
+        &self,
+        now: Instant,
+        packet: &Packet,
+        secret: Secret,
+        head: &mut Vec<u8>,
+    ) -> Verdict {
+        let mut machine = self.machine.lock();
+        // [CDP-CKE-3] the key is replaced at least once an hour
+        if machine.wants_key(now)
+            && let Ok(key) = key()
+        {
+            machine.replace_key(now, key);
+        }
+        let verdict = machine.handle_packet(now, packet, secret, head);
+        if matches!(verdict, Verdict::Embryo(_)) {
+            self.half_open.fetch_add(1, Ordering::Relaxed);
+        }
+        verdict
+    }
+
+    /// An embryo has finished its open.
+    pub(crate) fn take_in(&self, slot: Arc<Slot>, wakes: &mut Vec<Wake>) {
+        self.half_open.fetch_sub(1, Ordering::Relaxed);
+        self.machine.lock().note_ready();
+        self.enqueue(slot, wakes);
+    }
+
+    /// A connection waits for `accept` from now on.
+    pub(crate) fn enqueue(&self, slot: Arc<Slot>, wakes: &mut Vec<Wake>) {
+        let mut queue = self.queue.lock();
+        queue.push_back(slot);
+        self.waiters.set(Interest::Readable.bit(), Interest::Readable.bit(), wakes);
+    }
+
+    /// An embryo was dropped before its open was finished.
+    pub(crate) fn note_embryo_gone(&self) {
+        self.half_open.fetch_sub(1, Ordering::Relaxed);
+        self.machine.lock().note_embryo_gone();
+    }
+
+    /// A connection that a cookie proved could not be kept after all.
+    pub(crate) fn note_lost(&self) {
+        self.machine.lock().note_accepted();
+    }
+
+    /// Takes the next connection out of the accept queue.
+    pub(crate) fn accept(&self) -> Option<Arc<Slot>> {
+        let mut queue = self.queue.lock();
+        let slot = queue.pop_front();
+        if queue.is_empty() && !self.is_closed() {
+            self.waiters.set(0, 0, &mut Vec::new());
+        }
+        drop(queue);
+        if slot.is_some() {
+            self.machine.lock().note_accepted();
+            self.accepted.fetch_add(1, Ordering::Relaxed);
+        }
+        slot
+    }
+
+    /// Takes no more connections; hands out those that waited. Who waits for one is told.
+    pub(crate) fn close(&self, wakes: &mut Vec<Wake>) -> VecDeque<Arc<Slot>> {
+        self.is_closed.store(true, Ordering::SeqCst);
+        let mut queue = self.queue.lock();
+        self.waiters.set(Interest::Readable.bit(), Interest::Readable.bit(), wakes);
+        std::mem::take(&mut queue)
+    }
+}
+
+impl std::fmt::Debug for Listening {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listening").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+fn key() -> std::io::Result<[u8; 32]> {
+    let mut key = [0; 32];
+    for part in key.chunks_exact_mut(8) {
+        part.copy_from_slice(&random::u64()?.to_le_bytes());
+    }
+    Ok(key)
+}

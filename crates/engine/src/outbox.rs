@@ -1,0 +1,71 @@
+//! What a thread gathers while it holds locks, and does when it holds none: packets to send, wakes to give.
+//!
+//! One per thread, used again and again, so that nothing is allocated per packet. It is taken out of its place while in
+//! use: a wake that calls back into the engine finds none there and makes another.
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use weft_link::SendBatch;
+use weft_proto::Transmit;
+
+use crate::slot::Slot;
+use crate::waiters::Wake;
+
+/// Bytes after which a batch goes to the link before more is polled: one kernel buffer of many packets, so that the
+/// other end works on the first while this end makes the second.
+const BATCH_BYTES: usize = 63 << 10;
+/// Packets likewise.
+const BATCH_PACKETS: usize = 128;
+
+/// Packets, claims and wakes of one operation or turn.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    pub(crate) batch: SendBatch,
+    bytes: usize,
+    /// Slots whose packets lie in the batch, and whether they have more.
+    pub(crate) claims: Vec<(Arc<Slot>, bool)>,
+    pub(crate) wakes: Vec<Wake>,
+    /// Slots that a turn handed packets to.
+    pub(crate) touched: Vec<Arc<Slot>>,
+}
+
+thread_local! {
+    static OUTBOX: Cell<Option<Box<Outbox>>> = const { Cell::new(None) };
+}
+
+impl Outbox {
+    /// The outbox of this thread.
+    pub(crate) fn take() -> Box<Self> {
+        OUTBOX.try_with(Cell::take).ok().flatten().unwrap_or_default()
+    }
+
+    /// Gives the wakes and puts the outbox back. No lock is held.
+    pub(crate) fn put_back(mut self: Box<Self>) {
+        debug_assert!(self.batch.is_empty() && self.claims.is_empty() && self.touched.is_empty());
+        while let Some(wake) = self.wakes.pop() {
+            wake.run();
+        }
+        // At the end of a thread there is no place any more, and the outbox goes with it.
+        let _ = OUTBOX.try_with(|place| place.set(Some(self)));
+    }
+
+    /// Adds a packet whose head was written to the batch.
+    #[inline]
+    pub(crate) fn push(&mut self, to: SocketAddr, transmit: Transmit) {
+        self.bytes += transmit.head.len() + transmit.body.len();
+        self.batch.push(to, transmit.head, transmit.body, transmit.may_fragment);
+    }
+
+    /// Whether it is time to hand the batch to the link.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes >= BATCH_BYTES || self.batch.len() >= BATCH_PACKETS
+    }
+
+    /// The batch was handed over.
+    pub(crate) fn note_sent(&mut self) {
+        self.bytes = 0;
+    }
+}

@@ -1,0 +1,304 @@
+//! A port: a link, the try-lock for its turn, its timers, and who watches over it.
+//!
+//! Roles. Anybody who holds `turn` runs a turn. At most one thread at a time is the *leader*: the one that sleeps on the
+//! link's descriptor. A blocked user thread that cannot lead waits in `followers` until a leader leaves. The service thread
+//! leads when no user thread has run a turn for a while, and makes room for one that wants to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::task;
+use std::time::Duration;
+
+use weft_base::Instant;
+use weft_link::{Link, LinkInfo, RecvBatch, Waker};
+use weft_sync::{Mutex, SpinLock};
+use weft_wire::Encapsulation;
+
+use crate::counters::Tally;
+use crate::slot::{Live, Slot};
+use crate::wheel::{Timer, TimerWheel};
+
+/// Packets one turn takes from the link.
+const TURN_PACKETS: usize = 256;
+
+/// What whoever runs the turn owns.
+pub(crate) struct Turn {
+    pub(crate) batch: RecvBatch,
+}
+
+/// What the service thread is doing, so that others know how to call it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub(crate) enum Service {
+    /// It looks again within a millisecond.
+    Napping,
+    /// It sleeps until it is called: somebody else leads.
+    Deep,
+    /// It sleeps on the link.
+    Leading,
+}
+
+/// What a port counted.
+#[derive(Debug, Default)]
+pub(crate) struct PortCounters {
+    /// Under the turn's lock.
+    pub(crate) turns: Tally,
+    pub(crate) busy_turns: Tally,
+    pub(crate) backlogged: Tally,
+    /// From several threads, seldom.
+    pub(crate) sleeps: AtomicU64,
+    pub(crate) stuck_drops: AtomicU64,
+}
+
+/// What ends the sleep of a leader: a descriptor, written at most once until the leader took notice.
+#[derive(Debug)]
+pub(crate) struct Signal {
+    waker: Waker,
+    is_raised: AtomicBool,
+}
+
+impl Signal {
+    pub(crate) fn raise(&self) {
+        if !self.is_raised.swap(true, Ordering::SeqCst) {
+            self.waker.wake();
+        }
+    }
+
+    /// Takes notice. What raised it is looked at after this.
+    fn lower(&self) {
+        if self.is_raised.load(Ordering::SeqCst) {
+            self.waker.drain();
+            self.is_raised.store(false, Ordering::SeqCst);
+        }
+    }
+}
+
+/// A link and its turns.
+pub(crate) struct Port {
+    pub(crate) index: usize,
+    pub(crate) link: Arc<dyn Link>,
+    pub(crate) info: LinkInfo,
+    pub(crate) encapsulation: Encapsulation,
+    pub(crate) turn: Mutex<Turn>,
+    wheel: SpinLock<TimerWheel<Arc<Slot>>>,
+    /// When the wheel wants to be looked at, in nanoseconds.
+    next_timer: AtomicU64,
+    /// Until when the leader sleeps, in nanoseconds; 0 while it is awake.
+    sleeps_until: AtomicU64,
+    /// Ends the leader's sleep.
+    signal: Arc<Signal>,
+    is_led: AtomicBool,
+    followers: SpinLock<Vec<task::Waker>>,
+    service: AtomicU32,
+    service_waker: SpinLock<Option<weft_sync::Unparker>>,
+    /// A user thread wants to lead in place of the service thread, which then naps.
+    is_lead_wanted: AtomicBool,
+    /// Somebody waits who runs no turns: a task, or a descriptor in somebody's `epoll`.
+    pub(crate) is_watched: AtomicBool,
+    /// When a user thread last ran a turn, in nanoseconds.
+    pub(crate) user_turn_at: AtomicU64,
+    /// Longest spin at present, in nanoseconds: see `progress`.
+    pub(crate) spin_ns: AtomicU64,
+    /// Slots in which messages gather for common packets.
+    pub(crate) gathering: SpinLock<Vec<Arc<Slot>>>,
+    /// Until when the service thread watches over them closely, in nanoseconds.
+    pub(crate) watches_gathering_until: AtomicU64,
+    pub(crate) counters: PortCounters,
+}
+
+impl Port {
+    pub(crate) fn new(
+        index: usize,
+        link: Arc<dyn Link>,
+        now: Instant,
+        spin: Duration,
+    ) -> std::io::Result<Self> {
+        let info = link.info();
+        Ok(Self {
+            index,
+            encapsulation: encapsulation(&info),
+            info,
+            link,
+            turn: Mutex::new(Turn { batch: RecvBatch::with_budget(TURN_PACKETS) }),
+            wheel: SpinLock::new(TimerWheel::new(now)),
+            next_timer: AtomicU64::new(u64::MAX),
+            sleeps_until: AtomicU64::new(0),
+            signal: Arc::new(Signal { waker: Waker::new()?, is_raised: AtomicBool::new(false) }),
+            is_led: AtomicBool::new(false),
+            followers: SpinLock::default(),
+            service: AtomicU32::new(Service::Napping as u32),
+            service_waker: SpinLock::default(),
+            is_lead_wanted: AtomicBool::new(false),
+            is_watched: AtomicBool::new(false),
+            user_turn_at: AtomicU64::new(0),
+            spin_ns: AtomicU64::new(u64::try_from(spin.as_nanos()).unwrap_or(u64::MAX)),
+            gathering: SpinLock::default(),
+            watches_gathering_until: AtomicU64::new(0),
+            counters: PortCounters::default(),
+        })
+    }
+
+    // ── Timers ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Sees to it that `slot` is looked at by `due`; the caller holds its lock. Costs nothing if the wheel looks at it
+    /// earlier anyway: nothing will be due then, and it is armed again.
+    #[inline]
+    pub(crate) fn arm(&self, slot: &Arc<Slot>, live: &mut Live, due: Instant) {
+        if due.as_nanos() < slot.armed.load(Ordering::Relaxed) {
+            self.arm_earlier(slot, live, due);
+        }
+    }
+
+    #[cold]
+    fn arm_earlier(&self, slot: &Arc<Slot>, live: &mut Live, due: Instant) {
+        let mut wheel = self.wheel.lock();
+        slot.armed.store(due.as_nanos(), Ordering::Relaxed);
+        let known = live.timer.filter(|(port, _)| *port == self.index);
+        if !known.is_some_and(|(_, timer)| wheel.reschedule(timer, due)) {
+            live.timer = Some((self.index, wheel.schedule(slot.clone(), due)));
+        }
+        self.next_timer.fetch_min(due.as_nanos(), Ordering::Relaxed);
+        drop(wheel);
+        fence(Ordering::SeqCst);
+        if due.as_nanos() < self.sleeps_until.load(Ordering::Relaxed) {
+            self.signal.raise();
+        }
+    }
+
+    /// Forgets a timer that may have fired.
+    pub(crate) fn disarm(&self, timer: Timer) {
+        let slot = self.wheel.lock().cancel(timer);
+        drop(slot);
+    }
+
+    /// When a timer is due next, in nanoseconds; `u64::MAX` for never.
+    #[inline]
+    pub(crate) fn next_timer(&self) -> u64 {
+        self.next_timer.load(Ordering::Relaxed)
+    }
+
+    /// Slots whose timer may be due by `now`, into `expired`.
+    pub(crate) fn expire(&self, now: Instant, expired: &mut Vec<Arc<Slot>>) {
+        let mut wheel = self.wheel.lock();
+        wheel.advance(now, |slot| expired.push(slot));
+        let next = wheel.next_due().map_or(u64::MAX, Instant::as_nanos);
+        self.next_timer.store(next, Ordering::Relaxed);
+        for slot in expired.iter() {
+            slot.armed.store(u64::MAX, Ordering::Relaxed);
+        }
+    }
+
+    // ── The leader ────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// What ends the leader's sleep.
+    pub(crate) fn signal(&self) -> &Arc<Signal> {
+        &self.signal
+    }
+
+    /// Takes the lead, unless somebody has it.
+    pub(crate) fn try_lead(&self) -> Option<Lead<'_>> {
+        let taken = self.is_led.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst);
+        taken.is_ok().then_some(Lead { port: self })
+    }
+
+    pub(crate) fn is_led(&self) -> bool {
+        self.is_led.load(Ordering::SeqCst)
+    }
+
+    /// Waits for the lead: `waker` is woken when it is free. Try [`Port::try_lead`] again afterwards.
+    pub(crate) fn follow(&self, waker: task::Waker) {
+        self.followers.lock().push(waker);
+        fence(Ordering::SeqCst);
+    }
+
+    pub(crate) fn unfollow(&self, waker: &task::Waker) {
+        self.followers.lock().retain(|other| !other.will_wake(waker));
+    }
+
+    // ── The service thread ────────────────────────────────────────────────────────────────────────────────────
+
+    pub(crate) fn set_service_waker(&self, waker: weft_sync::Unparker) {
+        *self.service_waker.lock() = Some(waker);
+    }
+
+    pub(crate) fn set_service(&self, doing: Service) {
+        self.service.store(doing as u32, Ordering::SeqCst);
+    }
+
+    pub(crate) fn service_is(&self, doing: Service) -> bool {
+        self.service.load(Ordering::SeqCst) == doing as u32
+    }
+
+    /// Ends the nap or the deep sleep of the service thread.
+    pub(crate) fn call_service(&self) {
+        let waker = self.service_waker.lock().clone();
+        if let Some(waker) = waker {
+            waker.unpark();
+        }
+    }
+
+    /// A user thread begins to wait: the service thread is to leave the link to it.
+    pub(crate) fn ask_for_lead(&self) {
+        if self.service_is(Service::Leading) && !self.is_lead_wanted.swap(true, Ordering::SeqCst) {
+            self.signal.raise();
+        }
+    }
+
+    pub(crate) fn take_lead_wanted(&self) -> bool {
+        self.is_lead_wanted.swap(false, Ordering::SeqCst)
+    }
+}
+
+/// The right to sleep on the link.
+pub(crate) struct Lead<'a> {
+    port: &'a Port,
+}
+
+impl Lead<'_> {
+    /// Sleeps until the link has packets, somebody signals, a timer is due, or `limit` is reached. `is_called` is asked
+    /// once more after others can see that this thread sleeps.
+    pub(crate) fn sleep(&self, now: Instant, limit: Option<Instant>, is_called: impl Fn() -> bool) {
+        let port = self.port;
+        let mut until = limit.map_or(u64::MAX, Instant::as_nanos);
+        if let Some(due) = port.link.next_due() {
+            until = until.min((now + due).as_nanos());
+        }
+        port.sleeps_until.store(until.min(port.next_timer()), Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        until = until.min(port.next_timer());
+        if !is_called() {
+            port.counters.sleeps.fetch_add(1, Ordering::Relaxed);
+            let timeout = (until != u64::MAX).then(|| Instant::from_nanos(until).saturating_since(now));
+            let own = port.signal.waker.fd();
+            // A link without a descriptor (a plain loopback) calls the waker's owner through `next_due` only.
+            let fds = [port.link.poll_fd().unwrap_or(own), own];
+            // An error would come back at once; the caller's loop then polls, which is slow but right.
+            let _ = weft_link::wait(&fds, timeout);
+        }
+        port.sleeps_until.store(0, Ordering::SeqCst);
+        port.signal.lower();
+    }
+}
+
+impl Drop for Lead<'_> {
+    /// Hands the lead to a thread that waits for it, or wakes the service thread if that relied on this one.
+    fn drop(&mut self) {
+        self.port.is_led.store(false, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let follower = self.port.followers.lock().pop();
+        match follower {
+            Some(follower) => follower.wake(),
+            None if self.port.service_is(Service::Deep) => self.port.call_service(),
+            None => {}
+        }
+    }
+}
+
+/// What the link calls its encapsulation, in the words of the packets' room.
+fn encapsulation(info: &LinkInfo) -> Encapsulation {
+    match info.encapsulation {
+        weft_link::Encapsulation::Udp => Encapsulation::Udp,
+        weft_link::Encapsulation::Ethernet => Encapsulation::Ethernet,
+        weft_link::Encapsulation::Simulated => Encapsulation::Simulated,
+    }
+}

@@ -1,0 +1,186 @@
+//! How a thread waits: it works, then it sleeps.
+//!
+//! Algorithm: a thread whose condition does not hold runs turns itself for a bounded time (the spin), and then sleeps. One
+//! sleeper per port is the leader and sleeps on the link's descriptor; it runs a turn whenever it wakes. The others sleep
+//! on a futex until their condition holds, or until the lead is free.
+//!
+//! The spin adapts: it doubles, up to the limit of the settings, when the condition came true during it, and halves, down
+//! to a sixteenth, when it did not. So a conversation that answers within microseconds never sleeps, and a thread that
+//! waits for minutes burns a few microseconds.
+//!
+//! Races:
+//! * Condition against sleep: the waiter registers its waker, then looks at the condition again; see `waiters`.
+//! * A leader that sleeps on descriptors is woken by the port's signal as well: its waker says which of the two it needs.
+//!   The waker is told before the last look at the condition, so whoever makes it true afterwards sees it.
+//! * Lead free against follower: the follower enters the list, then tries for the lead once more; who gives it up looks
+//!   at the list afterwards.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task;
+use std::time::Duration;
+
+use weft_base::Instant;
+use weft_sync::{Parker, SpinLock, Unparker};
+
+use crate::clock;
+use crate::core::Core;
+use crate::port::{Lead, Port, Signal};
+use crate::turn::Runner;
+use crate::waiters::{Interest, Waiters};
+
+/// Wakes a blocked thread, wherever it sleeps.
+struct ThreadWaker {
+    unparker: Unparker,
+    /// Set while the thread sleeps on a port's descriptors.
+    signal: SpinLock<Option<Arc<Signal>>>,
+}
+
+impl task::Wake for ThreadWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.unparker.unpark();
+        let signal = self.signal.lock().clone();
+        if let Some(signal) = signal {
+            signal.raise();
+        }
+    }
+}
+
+/// The sleeping side of a thread.
+struct Sleeper {
+    parker: Parker,
+    thread: Arc<ThreadWaker>,
+    waker: task::Waker,
+}
+
+thread_local! {
+    static SLEEPER: Sleeper = {
+        let parker = Parker::new();
+        let thread = Arc::new(ThreadWaker { unparker: parker.unparker(), signal: SpinLock::default() });
+        Sleeper { parker, waker: thread.clone().into(), thread }
+    };
+}
+
+/// Something to wait for at a slot or a listener.
+#[derive(Clone, Copy)]
+pub(crate) struct Condition<'a> {
+    pub(crate) waiters: &'a Waiters,
+    pub(crate) interest: Interest,
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl Condition<'_> {
+    #[inline]
+    fn holds(&self) -> bool {
+        self.waiters.is_ready(self.interest)
+    }
+
+    fn is_late(&self, now: Instant) -> bool {
+        self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+}
+
+impl Core {
+    /// Blocks the thread until the condition holds, and makes progress meanwhile. False when the deadline passed first.
+    pub(crate) fn wait(&self, home: impl Fn() -> usize, condition: Condition<'_>) -> bool {
+        if condition.holds() {
+            return true;
+        }
+        let port = self.port(home());
+        port.ask_for_lead();
+        match self.spin(port, condition) {
+            Some(outcome) => outcome,
+            None => SLEEPER.with(|sleeper| self.sleep(&home, condition, sleeper)),
+        }
+    }
+
+    /// Runs turns for a bounded time. `None` when neither the condition nor the deadline came.
+    fn spin(&self, port: &Port, condition: Condition<'_>) -> Option<bool> {
+        let budget = Duration::from_nanos(port.spin_ns.load(Ordering::Relaxed));
+        let begin = clock::now();
+        loop {
+            let taken = self.try_turn(port, Runner::User);
+            if condition.holds() {
+                self.adapt_spin(port, true);
+                return Some(true);
+            }
+            let now = clock::now();
+            if condition.is_late(now) {
+                return Some(false);
+            }
+            if now - begin >= budget {
+                self.adapt_spin(port, false);
+                return None;
+            }
+            match taken {
+                // Another thread runs the turn: the processor may be what it needs.
+                None => std::thread::yield_now(),
+                Some(0) => std::hint::spin_loop(),
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn adapt_spin(&self, port: &Port, succeeded: bool) {
+        let most = u64::try_from(self.spin_max.as_nanos()).unwrap_or(u64::MAX);
+        let spin = port.spin_ns.load(Ordering::Relaxed);
+        let next = if succeeded { (spin * 2).min(most) } else { (spin / 2).max(most / 16) };
+        if next != spin {
+            port.spin_ns.store(next, Ordering::Relaxed);
+        }
+    }
+
+    fn sleep(&self, home: &impl Fn() -> usize, condition: Condition<'_>, sleeper: &Sleeper) -> bool {
+        let id = condition.waiters.register(condition.interest, sleeper.waker.clone());
+        let outcome = self.sleep_registered(home, condition, sleeper);
+        condition.waiters.forget(id);
+        outcome
+    }
+
+    fn sleep_registered(
+        &self,
+        home: &impl Fn() -> usize,
+        condition: Condition<'_>,
+        sleeper: &Sleeper,
+    ) -> bool {
+        loop {
+            if condition.holds() {
+                return true;
+            }
+            let now = clock::now();
+            if condition.is_late(now) {
+                return false;
+            }
+            let port = self.port(home());
+            if let Some(lead) = port.try_lead() {
+                self.lead(port, &lead, condition, sleeper);
+                continue;
+            }
+            port.follow(sleeper.waker.clone());
+            port.ask_for_lead();
+            if port.is_led() && !condition.holds() {
+                let limit = condition.deadline.map_or(Duration::from_secs(3600), |due| due - now);
+                sleeper.parker.park_timeout(limit);
+            }
+            port.unfollow(&sleeper.waker);
+        }
+    }
+
+    /// Sleeps on the link, and runs a turn at each waking, until the condition holds or the deadline passes.
+    fn lead(&self, port: &Port, lead: &Lead<'_>, condition: Condition<'_>, sleeper: &Sleeper) {
+        *sleeper.thread.signal.lock() = Some(port.signal().clone());
+        loop {
+            self.try_turn(port, Runner::User);
+            let now = clock::now();
+            if condition.holds() || condition.is_late(now) {
+                break;
+            }
+            lead.sleep(now, condition.deadline, || condition.holds());
+        }
+        *sleeper.thread.signal.lock() = None;
+    }
+}

@@ -1,0 +1,302 @@
+//! Asks a connection for its outputs, in the order that its room prescribes: packets, events, timer.
+//!
+//! Every way into a connection (a turn, a timer, a user's call) ends here; there is no second way to transmit.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use weft_base::{Instant, limits};
+use weft_link::Interest as LinkInterest;
+use weft_proto::{Event, State};
+use weft_sync::MutexGuard;
+use weft_wire::{Kind, Packet};
+
+use crate::core::Core;
+use crate::gather::LISTED;
+use crate::outbox::Outbox;
+use crate::port::Port;
+use crate::slot::{Live, Slot};
+use crate::waiters::Interest;
+
+/// How long a full link is waited for before what it does not take is dropped, as a network would.
+const LINK_PATIENCE: Duration = Duration::from_millis(5);
+
+impl Core {
+    /// Hands a packet to the machine. Gives back a SYN that takes the place of a connection that is over.
+    pub(crate) fn handle(
+        &self,
+        slot: &Arc<Slot>,
+        live: &mut Live,
+        packet: Packet,
+        from: SocketAddr,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Option<Packet> {
+        if from == live.to {
+            if packet.kind() == Kind::Syn && live.connection.yields_to_syn() {
+                return Some(self.make_way(slot, live, packet, now, out));
+            }
+            live.connection.handle_packet(now, packet);
+            return None;
+        }
+        self.handle_from_elsewhere(slot, live, packet, from, now, out)
+    }
+
+    /// A packet from another underlay address than the connection sends to.
+    #[cold]
+    fn handle_from_elsewhere(
+        &self,
+        slot: &Arc<Slot>,
+        live: &mut Live,
+        packet: Packet,
+        from: SocketAddr,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Option<Packet> {
+        if !self.may_come(&packet, from) {
+            return None;
+        }
+        if packet.kind() == Kind::Syn && live.connection.yields_to_syn() {
+            return Some(self.make_way(slot, live, packet, now, out));
+        }
+        let before = live.connection.stats(now).packets_received;
+        live.connection.handle_packet(now, packet);
+        // [CDP-ADR-7] In open mode packets go to where the last current packet came from; [CDP-ENC-6] to a node of the
+        // cluster they go to the address that the cluster gives.
+        if live.connection.stats(now).packets_received != before
+            && !self.directory.is_peer(slot.key().remote.node)
+        {
+            live.to = from;
+        }
+        None
+    }
+
+    /// [CDP-ST-48] [CDP-ST-G] Forgets a connection that is over in favour of a new SYN.
+    #[cold]
+    fn make_way(
+        &self,
+        slot: &Arc<Slot>,
+        live: &mut Live,
+        packet: Packet,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Packet {
+        live.connection.forget();
+        self.publish(slot, live, 0, out);
+        self.look_at_end(slot, live, now);
+        self.remove(slot, live);
+        packet
+    }
+
+    /// Hands the packets that others left at the busy slot to the machine.
+    #[inline]
+    pub(crate) fn drain_backlog(&self, slot: &Arc<Slot>, live: &mut Live, now: Instant, out: &mut Outbox) {
+        for (packet, from) in slot.take_backlog() {
+            // A SYN that finds the connection over comes again ([CDP-RTX-1]).
+            let _ = self.handle(slot, live, packet, from, now, out);
+        }
+    }
+
+    /// Drains all outputs of a connection into the outbox. The caller holds the lock, and then calls [`Core::unlock`] and
+    /// [`Core::finish`].
+    pub(crate) fn pump(&self, slot: &Arc<Slot>, live: &mut Live, now: Instant, out: &mut Outbox) {
+        self.drain_backlog(slot, live, now, out);
+        self.transmit(slot, live, now, out);
+        let mut again = 0;
+        while let Some(event) = live.connection.poll_event() {
+            match event {
+                Event::Connected => self.note_connected(slot, live, out),
+                Event::Readable => again |= Interest::Readable.bit(),
+                Event::Writable => live.is_blocked = false,
+                Event::PeerClosed | Event::Closed => {
+                    live.is_blocked = false;
+                    again |= Interest::Readable.bit() | Interest::Writable.bit();
+                }
+            }
+        }
+        self.publish(slot, live, again, out);
+        if let Some(due) = live.connection.poll_timeout() {
+            self.port(slot.home()).arm(slot, live, due);
+        }
+        if !matches!(live.connection.state(), State::Established) {
+            self.look_at_end(slot, live, now);
+        }
+    }
+
+    fn transmit(&self, slot: &Arc<Slot>, live: &mut Live, now: Instant, out: &mut Outbox) {
+        if !slot.claim_transmit() {
+            return;
+        }
+        if live.is_gathering {
+            live.is_gathering = false;
+            slot.gathering_since.store(LISTED, Ordering::Relaxed);
+        }
+        let before = out.batch.len();
+        let is_exhausted = loop {
+            if out.is_full() {
+                break false;
+            }
+            let Some(transmit) = live.connection.poll_transmit(now, out.batch.heads_mut()) else {
+                break true;
+            };
+            // [CDP-LIM-3] echo-form RSTs within the limits of the process
+            if !transmit.is_echo_reset || self.may_reset(slot.key().remote.node, now) {
+                out.push(live.to, transmit);
+            }
+        };
+        if out.batch.len() > before {
+            live.sent_at = now;
+        } else if is_exhausted {
+            // Nothing for the link: the claim goes back at once, while the lock still keeps others from marking it.
+            slot.release_transmit();
+            return;
+        }
+        out.claims.push((slot.clone(), !is_exhausted));
+    }
+
+    /// Makes the conditions of the slot what the connection says.
+    pub(crate) fn publish(&self, slot: &Slot, live: &Live, again: u32, out: &mut Outbox) {
+        let connection = &live.connection;
+        let state = connection.state();
+        let mut bits = 0;
+        if connection.is_readable() {
+            bits |= Interest::Readable.bit();
+        }
+        if !live.is_blocked && connection.is_writable() {
+            bits |= Interest::Writable.bit();
+        }
+        if !matches!(state, State::SynSent | State::SynReceived) {
+            bits |= Interest::Connected.bit();
+        }
+        if matches!(state, State::Quiet | State::Closed) {
+            bits |= Interest::Closed.bit();
+        }
+        slot.waiters.set(bits, again & bits, &mut out.wakes);
+    }
+
+    fn note_connected(&self, slot: &Arc<Slot>, live: &mut Live, out: &mut Outbox) {
+        self.directory.learn(slot.key().remote.node, live.to);
+        if std::mem::take(&mut live.is_embryo)
+            && let Some(listening) = &slot.listening
+        {
+            listening.take_in(slot.clone(), &mut out.wakes);
+        }
+    }
+
+    /// What the table must know of a connection that is past ESTABLISHED or not there yet.
+    fn look_at_end(&self, slot: &Arc<Slot>, live: &mut Live, now: Instant) {
+        if live.connection.state() == State::Quiet && !live.is_quiet {
+            live.is_quiet = true;
+            self.note_quiet(slot, now);
+        }
+        if live.connection.is_finished() {
+            self.remove(slot, live);
+        }
+    }
+
+    /// [CDP-LIM-12] At most so many connections in QUIET; beyond that the oldest is freed.
+    fn note_quiet(&self, slot: &Arc<Slot>, now: Instant) {
+        let mut quiet = self.quiet.lock();
+        quiet.push_back(Arc::downgrade(slot));
+        while quiet.front().is_some_and(|oldest| oldest.strong_count() == 0) {
+            quiet.pop_front();
+        }
+        if quiet.len() <= limits::QUIET_MAX {
+            return;
+        }
+        let oldest = quiet.pop_front();
+        drop(quiet);
+        // Not this slot, as the queue is longer than one; if it is busy its own quiet timer frees it.
+        if let Some(oldest) = oldest.and_then(|oldest| oldest.upgrade())
+            && let Some(mut live) = oldest.try_lock()
+        {
+            live.connection.handle_timeout(now);
+            live.connection.forget();
+            self.remove(&oldest, &mut live);
+        }
+    }
+
+    /// Takes a connection out of the table and gives back what was promised for it. Handles may live on.
+    pub(crate) fn remove(&self, slot: &Arc<Slot>, live: &mut Live) {
+        if std::mem::replace(&mut live.is_removed, true) {
+            return;
+        }
+        self.table.remove(&slot.key());
+        if let Some((port, timer)) = live.timer.take() {
+            self.port(port).disarm(timer);
+        }
+        self.budget.release(std::mem::take(&mut live.promised_bytes));
+        if std::mem::take(&mut live.is_embryo)
+            && let Some(listening) = &slot.listening
+        {
+            listening.note_embryo_gone();
+        }
+    }
+
+    /// Unlocks, and does what others left while the slot was locked.
+    #[inline]
+    pub(crate) fn unlock(
+        &self,
+        slot: &Arc<Slot>,
+        live: MutexGuard<'_, Live>,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        drop(live);
+        while slot.is_wanted() {
+            let Some(mut live) = slot.want() else { return };
+            self.pump(slot, &mut live, now, out);
+        }
+    }
+
+    /// Pumps a slot, or leaves word for the thread that has it.
+    pub(crate) fn pump_if_free(&self, slot: &Arc<Slot>, now: Instant, out: &mut Outbox) {
+        if let Some(mut live) = slot.want() {
+            self.pump(slot, &mut live, now, out);
+            self.unlock(slot, live, now, out);
+        }
+    }
+
+    /// With no lock held: hands the packets to the link, gives the claims back, and polls again who has more.
+    pub(crate) fn finish(&self, port: &Port, out: &mut Outbox) {
+        while !out.batch.is_empty() || !out.claims.is_empty() {
+            send(port, out);
+            let mut claims = std::mem::take(&mut out.claims);
+            let now = crate::clock::now();
+            for (slot, has_more) in claims.drain(..) {
+                let is_marked = slot.release_transmit();
+                if has_more || is_marked || slot.is_wanted() {
+                    self.pump_if_free(&slot, now, out);
+                }
+            }
+            if out.claims.is_empty() {
+                out.claims = claims;
+            }
+        }
+    }
+}
+
+/// Hands the batch to the link, and waits a little where the link takes no more.
+fn send(port: &Port, out: &mut Outbox) {
+    let mut waited = false;
+    while !out.batch.is_empty() {
+        match port.link.send(&mut out.batch) {
+            Ok(_) => break,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && !waited => {
+                waited = true;
+                if let Some(fd) = port.link.poll_fd() {
+                    // Whatever comes of it, the link is tried once more.
+                    let _ = weft_link::wait_for(&mut [LinkInterest::writable(fd)], Some(LINK_PATIENCE));
+                }
+            }
+            Err(_) => {
+                port.counters.stuck_drops.fetch_add(out.batch.len() as u64, Ordering::Relaxed);
+                out.batch.clear();
+            }
+        }
+    }
+    out.batch.clear();
+    out.note_sent();
+}

@@ -1,0 +1,38 @@
+//! Random numbers from the operating system, asked anew each time.
+//!
+//! [CDP-SEQ-3] and [CDP-SEQ-4]: the kernel's generator covers all bits, and a forked or restored process shares no
+//! state with its parent, because no state is kept here.
+
+use std::io;
+
+/// 64 random bits.
+///
+/// # Errors
+/// When the operating system gives none, which ends the operation that wanted them: a guessable ISS is worse than
+/// no connection.
+pub(crate) fn u64() -> io::Result<u64> {
+    getrandom::u64().map_err(|error| io::Error::other(format!("no random numbers: {error}")))
+}
+
+/// 32 random bits.
+///
+/// # Errors
+/// As [`u64`].
+pub(crate) fn u32() -> io::Result<u32> {
+    getrandom::u32().map_err(|error| io::Error::other(format!("no random numbers: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    /// [CDP-SEQ-3] All 64 bits are in use.
+    #[test]
+    fn every_bit_is_sometimes_set_and_sometimes_not() {
+        let (mut all, mut any) = (u64::MAX, 0);
+        for _ in 0..200 {
+            let number = super::u64().unwrap();
+            all &= number;
+            any |= number;
+        }
+        assert_eq!((all, any), (0, u64::MAX));
+    }
+}

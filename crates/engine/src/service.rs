@@ -1,0 +1,117 @@
+//! The threads of the engine: one service thread per port, or dedicated workers.
+//!
+//! The service thread is there so that acknowledgements, retransmissions and timers happen although no user thread is in
+//! a call. While user threads run turns it naps, a millisecond at a time, and never sleeps on the link: so the sender of a
+//! packet does not pay for its waking, and it does not take the processor from those who work. When no user thread has
+//! run a turn for a millisecond it takes the lead itself. When a user thread sleeps on the link for long, it sleeps until
+//! that one leaves. An idle engine therefore runs nothing at all.
+//!
+//! While messages gather for common packets (see `gather`) its naps are short, so that the last ones leave in time.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use weft_base::Instant;
+use weft_sync::Parker;
+
+use crate::clock;
+use crate::core::Core;
+use crate::gather::{WATCH_NAP, is_watching};
+use crate::port::{Port, Service};
+use crate::turn::Runner;
+
+/// A user thread that ran a turn this lately is counted on to run the next.
+const PRESENCE: Duration = Duration::from_millis(1);
+/// A leader that has slept this long is counted on to sleep on.
+const DEEP_AFTER: Duration = Duration::from_millis(20);
+
+/// The loop of the service thread of port `index`.
+pub(crate) fn serve(core: &Arc<Core>, index: usize) {
+    let port = core.port(index);
+    let parker = Parker::new();
+    port.set_service_waker(parker.unparker());
+    while !core.is_stopping.load(Ordering::SeqCst) {
+        let now = clock::now();
+        core.flush_gathered(port, now);
+        if is_user_present(port, now) {
+            nap(port, &parker, now);
+        } else if !lead(core, port) {
+            stand_by(port, &parker, now);
+        }
+    }
+}
+
+fn user_turn_at(port: &Port) -> Instant {
+    Instant::from_nanos(port.user_turn_at.load(Ordering::Relaxed))
+}
+
+/// Whether a user thread makes progress, and nobody waits who depends on this thread.
+fn is_user_present(port: &Port, now: Instant) -> bool {
+    now - user_turn_at(port) < PRESENCE && !port.is_watched.load(Ordering::SeqCst)
+}
+
+fn nap(port: &Port, parker: &Parker, now: Instant) {
+    port.set_service(Service::Napping);
+    parker.park_timeout(if is_watching(port, now) { WATCH_NAP } else { PRESENCE });
+}
+
+/// Leads until a user thread wants to, or runs turns itself. False if somebody else leads.
+fn lead(core: &Arc<Core>, port: &Port) -> bool {
+    let Some(lead) = port.try_lead() else { return false };
+    port.set_service(Service::Leading);
+    loop {
+        core.try_turn(port, Runner::Service);
+        let now = clock::now();
+        core.flush_gathered(port, now);
+        let is_done =
+            port.take_lead_wanted() || is_user_present(port, now) || core.is_stopping.load(Ordering::SeqCst);
+        if is_done {
+            break;
+        }
+        let limit = is_watching(port, now).then(|| now + WATCH_NAP);
+        lead.sleep(now, limit, || core.is_stopping.load(Ordering::SeqCst));
+    }
+    port.is_watched.store(false, Ordering::SeqCst);
+    port.set_service(Service::Napping);
+    drop(lead);
+    true
+}
+
+/// Somebody else leads: naps, and after a while sleeps until that one leaves.
+fn stand_by(port: &Port, parker: &Parker, now: Instant) {
+    if now - user_turn_at(port) < DEEP_AFTER || is_watching(port, now) {
+        nap(port, parker, now);
+        return;
+    }
+    port.set_service(Service::Deep);
+    if port.is_led() {
+        parker.park();
+    }
+    port.set_service(Service::Napping);
+}
+
+/// The loop of a dedicated worker.
+pub(crate) fn work(core: &Arc<Core>, index: usize, spin: bool) {
+    let port = core.port(index);
+    while !core.is_stopping.load(Ordering::SeqCst) {
+        let taken = core.try_turn(port, Runner::Service);
+        core.flush_gathered(port, clock::now());
+        match taken {
+            Some(count) if count > 0 => {}
+            Some(_) if spin => std::hint::spin_loop(),
+            _ => rest(core, port),
+        }
+    }
+}
+
+/// A worker with nothing to do sleeps on the link, or naps while another does.
+fn rest(core: &Arc<Core>, port: &Port) {
+    let Some(lead) = port.try_lead() else {
+        std::thread::sleep(PRESENCE);
+        return;
+    };
+    let now = clock::now();
+    let limit = is_watching(port, now).then(|| now + WATCH_NAP);
+    lead.sleep(now, limit, || core.is_stopping.load(Ordering::SeqCst));
+}

@@ -1,0 +1,80 @@
+//! What an engine is to be.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_base::NodeId;
+use weft_link::Link;
+
+use crate::stats::EngineStats;
+use crate::table::Scheme;
+
+/// Puts a snapshot into words.
+pub type Describe = fn(&EngineStats) -> String;
+
+/// Threads that do nothing but run turns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Workers {
+    /// How many; worker `i` serves port `i mod ports`.
+    pub threads: usize,
+    /// Whether they poll without ever sleeping.
+    pub spin: bool,
+}
+
+/// What an engine is to be; [`Settings::default`] is a node of its own on any UDP port.
+#[derive(Clone)]
+pub struct Settings {
+    /// The number of the node; `None` takes a random unregistered one ([CDP-ADR-8]).
+    pub node: Option<NodeId>,
+    /// The UDP address to bind, where `links` is empty.
+    pub bind: SocketAddr,
+    /// Links to use instead of UDP sockets of the engine's own, a port each.
+    pub links: Vec<Arc<dyn Link>>,
+    /// UDP sockets that share the address, a port each.
+    pub ports: usize,
+    /// Where other nodes are reached ([CDP-ADR-6]).
+    pub peers: Vec<(NodeId, SocketAddr)>,
+    /// Whether packets of nodes that are not among the peers are dropped ([CDP-ADR-7]).
+    pub strict: bool,
+    /// How the socket table is locked.
+    pub scheme: Scheme,
+    /// Dedicated threads; none by default.
+    pub workers: Workers,
+    /// Longest time a blocked thread polls before it sleeps.
+    pub spin: Duration,
+    /// Bytes that receive windows may promise in all ([CDP-LIM-13]).
+    pub memory_bytes: usize,
+    /// How long the end of the engine waits for connections to close ([CDP-ST-H]).
+    pub linger: Duration,
+    /// The name under which statistics are offered to other programs, and the words for them.
+    pub stat: Option<(String, Describe)>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            node: None,
+            bind: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+            links: Vec::new(),
+            ports: 1,
+            peers: Vec::new(),
+            strict: false,
+            scheme: Scheme::default(),
+            workers: Workers::default(),
+            spin: Duration::from_micros(50),
+            memory_bytes: half_of_memory(),
+            linger: Duration::from_secs(2),
+            stat: None,
+        }
+    }
+}
+
+/// Half of the machine's memory, or 1 GiB where it does not say.
+fn half_of_memory() -> usize {
+    const FALLBACK: usize = 1 << 30;
+    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else { return FALLBACK };
+    let kib =
+        text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse().ok());
+    kib.map_or(FALLBACK, |kib: usize| kib * 512)
+}

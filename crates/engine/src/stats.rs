@@ -1,0 +1,157 @@
+//! Snapshots of what an engine counts.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+
+use weft_base::{Address, FlowKey, NodeId, Service};
+use weft_link::LinkStats;
+use weft_proto::{PathStats, State, Stats};
+
+use crate::clock;
+use crate::core::Core;
+use crate::engine::Engine;
+use crate::slot::Slot;
+
+/// One connection.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SlotStats {
+    /// The two ends.
+    pub key: FlowKey,
+    /// Datagram or stream.
+    pub service: Service,
+    /// The state of section 10.
+    pub state: State,
+    /// Where packets go.
+    pub to: SocketAddr,
+    /// Counters.
+    pub counters: Stats,
+    /// Measures of the path and the windows.
+    pub path: PathStats,
+}
+
+/// One port.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PortStats {
+    /// The link in words.
+    pub link: String,
+    /// Its underlay address.
+    pub local: SocketAddr,
+    /// Turns run.
+    pub turns: u64,
+    /// Turns that found packets.
+    pub busy_turns: u64,
+    /// Packets left at a slot that was busy.
+    pub backlogged: u64,
+    /// Times a thread slept on the link.
+    pub sleeps: u64,
+    /// Packets dropped because the link took no more.
+    pub stuck_drops: u64,
+    /// What the link counted.
+    pub counters: LinkStats,
+}
+
+/// One listener.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListeningStats {
+    /// Where it listens.
+    pub address: Address,
+    /// Datagram or stream.
+    pub service: Service,
+    /// Connections that wait for `accept`.
+    pub waiting: usize,
+    /// Embryos.
+    pub half_open: usize,
+    /// Connections accepted so far.
+    pub accepted: u64,
+}
+
+/// A whole engine.
+#[derive(Clone, PartialEq, Debug)]
+pub struct EngineStats {
+    /// The node.
+    pub node: NodeId,
+    /// The underlay address of the first link.
+    pub underlay: SocketAddr,
+    /// The ports.
+    pub ports: Vec<PortStats>,
+    /// Packets dropped, by reason ([CDP-CHK-3]).
+    pub drops: Vec<(&'static str, u64)>,
+    /// Echo-form RSTs sent.
+    pub resets_sent: u64,
+    /// Bytes promised as receive slots ([CDP-LIM-13]).
+    pub promised_bytes: usize,
+    /// Connections in QUIET.
+    pub quiet: usize,
+    /// The listeners, by port.
+    pub listeners: Vec<ListeningStats>,
+    /// The connections, by their ends.
+    pub connections: Vec<SlotStats>,
+}
+
+impl Engine {
+    /// A snapshot of everything the engine counts.
+    #[must_use]
+    pub fn stats(&self) -> EngineStats {
+        snapshot(self.core())
+    }
+
+    /// A snapshot of one connection.
+    #[must_use]
+    pub fn slot_stats(&self, slot: &Slot) -> SlotStats {
+        of_slot(slot)
+    }
+}
+
+fn of_slot(slot: &Slot) -> SlotStats {
+    let live = slot.lock();
+    SlotStats {
+        key: slot.key(),
+        service: slot.service(),
+        state: live.connection.state(),
+        to: live.to,
+        counters: live.connection.stats(clock::now()),
+        path: live.connection.path_stats(),
+    }
+}
+
+pub(crate) fn snapshot(core: &Core) -> EngineStats {
+    let mut connections: Vec<SlotStats> = core.slots().iter().map(|slot| of_slot(slot)).collect();
+    connections.sort_by_key(|connection| (connection.key.local, connection.key.remote));
+    let mut listeners: Vec<ListeningStats> = core
+        .listeners
+        .read()
+        .values()
+        .map(|listening| ListeningStats {
+            address: listening.address(),
+            service: listening.service(),
+            waiting: listening.waiting(),
+            half_open: listening.half_open.load(Ordering::Relaxed),
+            accepted: listening.accepted.load(Ordering::Relaxed),
+        })
+        .collect();
+    listeners.sort_by_key(|listener| listener.address);
+    EngineStats {
+        node: core.directory.own(),
+        underlay: core.ports[0].info.local,
+        ports: core.ports.iter().map(of_port).collect(),
+        drops: core.drops.snapshot(),
+        resets_sent: core.resets_sent.load(Ordering::Relaxed),
+        promised_bytes: core.budget.promised(),
+        quiet: connections.iter().filter(|connection| connection.state == State::Quiet).count(),
+        listeners,
+        connections,
+    }
+}
+
+fn of_port(port: &crate::port::Port) -> PortStats {
+    PortStats {
+        link: port.info.name.clone(),
+        local: port.info.local,
+        turns: port.counters.turns.get(),
+        busy_turns: port.counters.busy_turns.get(),
+        backlogged: port.counters.backlogged.get(),
+        sleeps: port.counters.sleeps.load(Ordering::Relaxed),
+        stuck_drops: port.counters.stuck_drops.load(Ordering::Relaxed),
+        counters: port.link.stats(),
+    }
+}

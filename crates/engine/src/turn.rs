@@ -1,0 +1,180 @@
+//! A turn: packets in, machines asked, packets out, wakes given (`STYLE.md`, "One packet in, one message out").
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use weft_base::Instant;
+use weft_link::Received;
+use weft_wire::{Packet, Refused};
+
+use crate::clock;
+use crate::core::Core;
+use crate::counters::Drop as Dropped;
+use crate::directory::Source;
+use crate::outbox::Outbox;
+use crate::port::Port;
+use crate::slot::{Live, Slot};
+
+/// Who runs the turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Runner {
+    /// A thread that waits or sends.
+    User,
+    /// The service thread or a dedicated worker.
+    Service,
+}
+
+impl Core {
+    /// Runs one turn of the port, unless another thread does. Tells how many packets came in.
+    pub(crate) fn try_turn(&self, port: &Port, runner: Runner) -> Option<usize> {
+        let mut turn = port.turn.try_lock()?;
+        let now = clock::now();
+        if runner == Runner::User {
+            port.user_turn_at.store(now.as_nanos(), Ordering::Relaxed);
+        }
+        let mut out = Outbox::take();
+        if port.next_timer() <= now.as_nanos() {
+            self.fire_timers(port, now, &mut out);
+        }
+        // An error of the link is counted by the link; to the engine it is a link that brings nothing.
+        let count = port.link.recv(&mut turn.batch).unwrap_or(0);
+        port.counters.turns.add(1);
+        if count > 0 {
+            port.counters.busy_turns.add(1);
+            self.take_in(port, turn.batch.drain(), now, &mut out);
+        }
+        drop(turn);
+        self.finish(port, &mut out);
+        out.put_back();
+        Some(count)
+    }
+
+    /// Sorts the packets of a batch to their slots; a run of packets of one flow is looked up and locked once.
+    fn take_in(
+        &self,
+        port: &Port,
+        mut packets: impl Iterator<Item = Received>,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        let mut next = self.next_checked(port, &mut packets, now, out);
+        while let Some((packet, from)) = next.take() {
+            let flow = packet.flow();
+            let Some(slot) = self.table.find(&flow) else {
+                self.handle_unknown(port, packet, from, now, out);
+                next = self.next_checked(port, &mut packets, now, out);
+                continue;
+            };
+            slot.set_home(port.index);
+            let mut live = slot.try_lock();
+            let mut same = Some((packet, from));
+            while let Some((packet, from)) = same.take() {
+                self.give(port, &slot, live.as_deref_mut(), packet, from, now, out);
+                next = self.next_checked(port, &mut packets, now, out);
+                same = next.take_if(|(packet, _)| packet.flow() == flow);
+            }
+            drop(live);
+            out.touched.push(slot);
+        }
+        self.end_turn(now, out);
+    }
+
+    /// [CDP-CHK-1] The stateless checks, and [CDP-CHK-5] whether it is for us, before any look-up.
+    fn next_checked(
+        &self,
+        port: &Port,
+        packets: &mut impl Iterator<Item = Received>,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Option<(Packet, SocketAddr)> {
+        loop {
+            let Received { from, bytes, .. } = packets.next()?;
+            let packet = match Packet::new_checked(bytes, port.encapsulation) {
+                Ok(packet) => packet,
+                Err(refused) => {
+                    self.refuse(refused, from, now, out);
+                    continue;
+                }
+            };
+            if self.directory.is_ours(packet.header().destination.node) {
+                return Some((packet, from));
+            }
+            self.drops.count(Dropped::NotOurs);
+        }
+    }
+
+    /// [CDP-CHK-2] Whether the packet may come from there; asked before anything is allocated for it, and saved where it
+    /// comes from the address that its connection sends to.
+    pub(crate) fn may_come(&self, packet: &Packet, from: SocketAddr) -> bool {
+        match self.directory.check_source(packet.header().source.node, from) {
+            Source::Known | Source::Open => return true,
+            Source::Contradicts => self.drops.count(Dropped::Source),
+            Source::Stranger => self.drops.count(Dropped::Stranger),
+        }
+        false
+    }
+
+    /// [CDP-CHK-3] Counts what failed the checks, and [CDP-HDR-4] answers other versions.
+    #[cold]
+    fn refuse(&self, refused: Refused, from: SocketAddr, now: Instant, out: &mut Outbox) {
+        self.drops.count_wire(refused.reason());
+        if let Refused::Answer(_, trigger) = refused {
+            self.answer_version(trigger, from, now, out);
+        }
+    }
+
+    /// Hands a packet to its slot: to the machine, or to the backlog if another thread has the slot.
+    #[allow(clippy::too_many_arguments)] // the parts of one hand-over
+    fn give(
+        &self,
+        port: &Port,
+        slot: &Arc<Slot>,
+        live: Option<&mut Live>,
+        packet: Packet,
+        from: SocketAddr,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        let refused = match live {
+            Some(live) => self.handle(slot, live, packet, from, now, out),
+            None if !self.may_come(&packet, from) => return,
+            None => {
+                port.counters.backlogged.add(1);
+                match slot.defer(packet, from) {
+                    Ok(()) => return,
+                    // The backlog is full: wait for the slot, so that the link's own queue fills.
+                    Err(packet) => {
+                        let mut live = slot.lock();
+                        self.drain_backlog(slot, &mut live, now, out);
+                        self.handle(slot, &mut live, packet, from, now, out)
+                    }
+                }
+            }
+        };
+        if let Some(packet) = refused {
+            self.handle_unknown(port, packet, from, now, out);
+        }
+    }
+
+    /// Once per slot that packets came for: one acknowledgement for all of them, and whatever else is due.
+    fn end_turn(&self, now: Instant, out: &mut Outbox) {
+        while let Some(slot) = out.touched.pop() {
+            self.pump_if_free(&slot, now, out);
+        }
+    }
+
+    /// Looks after every slot whose timer is due.
+    #[cold]
+    fn fire_timers(&self, port: &Port, now: Instant, out: &mut Outbox) {
+        let mut expired = std::mem::take(&mut out.touched);
+        port.expire(now, &mut expired);
+        for slot in expired.drain(..) {
+            let mut live = slot.lock();
+            live.connection.handle_timeout(now);
+            self.pump(&slot, &mut live, now, out);
+            self.unlock(&slot, live, now, out);
+        }
+        out.touched = expired;
+    }
+}

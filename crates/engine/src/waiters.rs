@@ -1,0 +1,239 @@
+//! Who waits for what at a slot or a listener.
+//!
+//! Algorithm: conditions are bits of one word. Whoever changes the state of a connection sets and clears the bits under
+//! the slot's lock; for bits that are new it takes the waiters of those bits out of the list, to be woken after the
+//! turn, with no lock held. A waiter first leaves its waker in the list, then looks at the bits again.
+//!
+//! Races:
+//! * Bit set against waiter registering: the setter writes the bits and then looks whether anybody is in the list; the
+//!   waiter writes itself into the list and then looks at the bits. Both steps are sequentially consistent, so one of
+//!   the two sees the other and no wake is lost.
+//! * A waiter that times out takes itself out; if it was taken out already it gets one wake too many, which its loop
+//!   bears.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task;
+
+use weft_link::Waker;
+use weft_sync::SpinLock;
+
+/// What a thread, a task or a descriptor waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Interest {
+    /// A receive, or an accept, would return at once.
+    Readable = 1,
+    /// A send would return at once.
+    Writable = 2,
+    /// The open is decided.
+    Connected = 4,
+    /// The close is decided.
+    Closed = 8,
+}
+
+const INTERESTS: [Interest; 4] =
+    [Interest::Readable, Interest::Writable, Interest::Connected, Interest::Closed];
+
+impl Interest {
+    pub(crate) const fn bit(self) -> u32 {
+        self as u32
+    }
+
+    const fn index(self) -> usize {
+        self.bit().trailing_zeros() as usize
+    }
+}
+
+/// What is to be woken once no lock is held.
+#[derive(Debug)]
+pub(crate) enum Wake {
+    /// A blocked thread or a task.
+    Task(task::Waker),
+    /// A descriptor becomes readable.
+    Descriptor(Arc<Waker>),
+}
+
+impl Wake {
+    pub(crate) fn run(self) {
+        match self {
+            Self::Task(waker) => waker.wake(),
+            Self::Descriptor(waker) => waker.wake(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct List {
+    next_id: u64,
+    entries: Vec<(u64, Interest, task::Waker)>,
+}
+
+/// The conditions of a slot, and those who wait for them.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    /// Conditions that hold.
+    bits: AtomicU32,
+    /// Conditions that somebody waits for, in the list or with a descriptor.
+    wanted: AtomicU32,
+    list: SpinLock<List>,
+    descriptors: [OnceLock<Arc<Waker>>; INTERESTS.len()],
+}
+
+impl Waiters {
+    /// Whether the condition holds.
+    #[inline]
+    pub(crate) fn is_ready(&self, interest: Interest) -> bool {
+        self.bits.load(Ordering::SeqCst) & interest.bit() != 0
+    }
+
+    /// Puts `bits` in place of the present ones; who waited for a new one goes to `wakes`. `again` are bits whose
+    /// descriptors are written even if they were set before: something new arrived.
+    #[inline]
+    pub(crate) fn set(&self, bits: u32, again: u32, wakes: &mut Vec<Wake>) {
+        let before = self.bits.load(Ordering::Relaxed);
+        if before != bits {
+            self.bits.store(bits, Ordering::SeqCst);
+        }
+        let news = bits & (!before | again);
+        let gone = before & !bits;
+        if news | gone != 0 && self.wanted.load(Ordering::SeqCst) & (news | gone) != 0 {
+            self.settle(news, gone, wakes);
+        }
+    }
+
+    #[cold]
+    fn settle(&self, news: u32, gone: u32, wakes: &mut Vec<Wake>) {
+        let mut list = self.list.lock();
+        let mut kept = 0;
+        list.entries.retain(|(_, interest, waker)| {
+            let is_due = news & interest.bit() != 0;
+            if is_due {
+                wakes.push(Wake::Task(waker.clone()));
+            } else {
+                kept |= interest.bit();
+            }
+            !is_due
+        });
+        for interest in INTERESTS {
+            let Some(descriptor) = self.descriptors[interest.index()].get() else { continue };
+            kept |= interest.bit();
+            if gone & interest.bit() != 0 {
+                descriptor.drain();
+            } else if news & interest.bit() != 0 {
+                wakes.push(Wake::Descriptor(descriptor.clone()));
+            }
+        }
+        self.wanted.store(kept, Ordering::SeqCst);
+    }
+
+    /// Leaves `waker` here until the condition holds. Look at [`Waiters::is_ready`] afterwards.
+    pub(crate) fn register(&self, interest: Interest, waker: task::Waker) -> u64 {
+        let mut list = self.list.lock();
+        let id = list.next_id;
+        list.next_id += 1;
+        // A task that polls again replaces itself.
+        list.entries.retain(|(_, other, known)| *other != interest || !known.will_wake(&waker));
+        list.entries.push((id, interest, waker));
+        self.wanted.fetch_or(interest.bit(), Ordering::SeqCst);
+        id
+    }
+
+    /// Takes back what [`Waiters::register`] left.
+    pub(crate) fn forget(&self, id: u64) {
+        self.list.lock().entries.retain(|(other, ..)| *other != id);
+    }
+
+    /// The descriptor that is readable while the condition holds.
+    pub(crate) fn descriptor(&self, interest: Interest) -> io::Result<Arc<Waker>> {
+        let place = &self.descriptors[interest.index()];
+        if let Some(descriptor) = place.get() {
+            return Ok(descriptor.clone());
+        }
+        let descriptor = place.get_or_init({
+            let fresh = Arc::new(Waker::new()?);
+            || fresh
+        });
+        self.wanted.fetch_or(interest.bit(), Ordering::SeqCst);
+        if self.is_ready(interest) {
+            descriptor.wake();
+        }
+        Ok(descriptor.clone())
+    }
+
+    /// An operation found that the condition does not hold: the descriptor must not say otherwise. A wake that was on
+    /// its way when the condition ended may have left it readable.
+    pub(crate) fn lower(&self, interest: Interest) {
+        let Some(descriptor) = self.descriptors[interest.index()].get() else { return };
+        descriptor.drain();
+        if self.is_ready(interest) {
+            descriptor.wake();
+        }
+    }
+
+    /// Whether somebody watches a descriptor, who runs no turns himself.
+    pub(crate) fn has_descriptor(&self, interest: Interest) -> bool {
+        self.descriptors[interest.index()].get().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl task::Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_condition_that_begins_to_hold_wakes_only_those_who_wait_for_it() {
+        let waiters = Waiters::default();
+        let (reader, writer) = (Arc::new(Count::default()), Arc::new(Count::default()));
+        waiters.register(Interest::Readable, reader.clone().into());
+        waiters.register(Interest::Writable, writer.clone().into());
+        let mut wakes = Vec::new();
+        waiters.set(Interest::Readable.bit(), 0, &mut wakes);
+        wakes.drain(..).for_each(Wake::run);
+        assert_eq!((reader.0.load(Ordering::Relaxed), writer.0.load(Ordering::Relaxed)), (1, 0));
+        waiters.set(Interest::Readable.bit(), 0, &mut wakes);
+        assert!(wakes.is_empty(), "nothing is new");
+    }
+
+    #[test]
+    fn a_descriptor_follows_its_condition() {
+        let waiters = Waiters::default();
+        let descriptor = waiters.descriptor(Interest::Readable).unwrap();
+        let mut wakes = Vec::new();
+        waiters.set(Interest::Readable.bit(), 0, &mut wakes);
+        wakes.drain(..).for_each(Wake::run);
+        assert!(descriptor.drain(), "readable while it holds");
+        descriptor.wake();
+        waiters.set(0, 0, &mut wakes);
+        assert!(!descriptor.drain(), "not readable when it holds no more");
+    }
+
+    #[test]
+    fn a_descriptor_made_late_shows_what_holds_already() {
+        let waiters = Waiters::default();
+        waiters.set(Interest::Writable.bit(), 0, &mut Vec::new());
+        assert!(waiters.descriptor(Interest::Writable).unwrap().drain());
+    }
+
+    #[test]
+    fn who_gave_up_waiting_is_not_woken() {
+        let waiters = Waiters::default();
+        let reader = Arc::new(Count::default());
+        let id = waiters.register(Interest::Readable, reader.clone().into());
+        waiters.forget(id);
+        let mut wakes = Vec::new();
+        waiters.set(Interest::Readable.bit(), 0, &mut wakes);
+        assert!(wakes.is_empty());
+    }
+}
