@@ -1,9 +1,10 @@
 //! Bytes to [`Tlvs`].
 
+use arrayvec::ArrayVec;
 use weft_base::NodeId;
 use weft_base::limits::TLVS_MAX;
 
-use super::{KeepAlive, Time, Tlvs, WSCALE_MAX, clamp_message, clamp_mss, registry};
+use super::{IOSET_MAX, KeepAlive, Time, Tlvs, WSCALE_MAX, clamp_message, clamp_mss, registry};
 use crate::{Kind, Reason, Sack};
 
 /// One TLV as it lies in the packet.
@@ -128,7 +129,10 @@ impl Parsed {
                 tlvs.keepalive = keepalive.is_sound().then_some(keepalive);
             }
             registry::CONFIRM => tlvs.confirm = true,
-            registry::IOSET => tlvs.ioset = Some(value.chunks_exact(3).filter_map(node).collect()),
+            registry::IOSET => {
+                let nodes: ArrayVec<_, IOSET_MAX> = value.chunks_exact(3).filter_map(node).collect();
+                tlvs.ioset = (!nodes.is_empty()).then_some(nodes);
+            }
             registry::SACK => tlvs.sack = Some(Sack::parse(value)?),
             registry::TIME => tlvs.time = Some(Time { own: u32_at(value, 0)?, echoed: u32_at(value, 4)? }),
             registry::CECOUNT => tlvs.ce_count = Some(u32_at(value, 0)?),

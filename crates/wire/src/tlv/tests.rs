@@ -192,6 +192,7 @@ fn values_are_brought_into_their_limits() {
     assert_eq!(one(registry::KEEPALIVE, &[0, 10, 0, 20]).keepalive, Some(sound));
     let nodes = one(registry::IOSET, &[0, 0, 0, 0, 0, 9, 0xFF, 0xFF, 0xFF]).ioset.unwrap();
     assert_eq!(nodes.iter().map(|node| node.get()).collect::<Vec<_>>(), [9]);
+    assert_eq!(one(registry::IOSET, &[0; 6]).ioset, None);
 }
 
 /// [CDP-TLV-10] Every order of the same TLVs means the same, also of several that are to be refused.
