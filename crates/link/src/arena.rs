@@ -4,11 +4,17 @@ use std::mem::MaybeUninit;
 
 use bytes::{Bytes, BytesMut};
 
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
+
 /// A source of consecutive bytes that become [`Bytes`] without a copy.
 ///
 /// A chunk that has no room left is retired. When a new one is needed, the chunk retired last whose pieces are all
 /// gone is taken again, because its lines are the likeliest to be in a cache; only if every retired chunk is still
 /// held somewhere is memory allocated, and then the chunk retired first is forgotten (its holders keep it alive).
+///
+/// Every piece starts on a cache line: the kernel's copy to an unaligned place takes twice as long on some processors
+/// (`docs/adr/0003-udp-link.md`).
 pub(crate) struct Arena {
     current: BytesMut,
     retired: Vec<BytesMut>,
@@ -35,10 +41,12 @@ impl Arena {
     /// # Safety
     /// The first `len` bytes of the slice that the last call of [`Arena::spare`] returned have been written.
     pub(crate) unsafe fn take(&mut self, len: usize) -> Bytes {
-        debug_assert!(len <= self.current.capacity());
-        // SAFETY: the caller wrote these bytes, and `spare` gave no more than the capacity.
-        unsafe { self.current.set_len(len) };
-        self.current.split().freeze()
+        let next = len.next_multiple_of(LINE_BYTES).min(self.current.capacity());
+        let rest = self.current.split_off(next);
+        let mut piece = std::mem::replace(&mut self.current, rest);
+        // SAFETY: the caller wrote these bytes, and `spare` gave no more than there was.
+        unsafe { piece.set_len(len) };
+        piece.freeze()
     }
 
     /// A copy of `pieces` laid end to end.
@@ -65,12 +73,14 @@ impl Arena {
             }
             self.retired.push(spent);
         }
-        let wanted = self.chunk_bytes;
+        let wanted = self.chunk_bytes + LINE_BYTES;
         let free = self.retired.iter_mut().rposition(|chunk| chunk.try_reclaim(wanted));
-        self.current = match free {
+        let mut chunk = match free {
             Some(index) => self.retired.remove(index),
             None => BytesMut::with_capacity(wanted),
         };
+        let unaligned = chunk.spare_capacity_mut().as_ptr().align_offset(LINE_BYTES);
+        self.current = chunk.split_off(unaligned.min(LINE_BYTES));
     }
 }
 
@@ -84,6 +94,22 @@ mod tests {
         let (first, second) = (arena.copy(&[b"head", b"body"]), arena.copy(&[b"next"]));
         assert_eq!((&first[..], &second[..]), (&b"headbody"[..], &b"next"[..]));
         assert_eq!(first.as_ptr() as usize + first.len(), second.as_ptr() as usize);
+    }
+
+    #[test]
+    fn what_is_taken_starts_on_a_cache_line_and_holds_what_was_written() {
+        let mut arena = Arena::new(1 << 10, 2);
+        let mut held = Vec::new();
+        for (len, byte) in (0..).zip(0u8..100) {
+            arena.spare(100)[..len].fill(MaybeUninit::new(byte));
+            // SAFETY: `len` bytes have just been written.
+            held.push(unsafe { arena.take(len) });
+        }
+        for (len, bytes) in held.iter().enumerate() {
+            assert_eq!(bytes.len(), len);
+            assert!(bytes.iter().all(|&byte| usize::from(byte) == len));
+            assert!(len == 0 || (bytes.as_ptr() as usize).is_multiple_of(LINE_BYTES));
+        }
     }
 
     #[test]

@@ -1,29 +1,52 @@
-//! Packets to be sent, as heads and bodies that lie apart.
+//! Packets to be sent: small ones end to end in one piece of memory, large bodies where they lie.
 
 use std::net::SocketAddr;
 use std::ops::Range;
 
 use bytes::Bytes;
 
-/// Bodies up to this many bytes are laid behind their head, so that small packets lie end to end.
-pub const INLINE_BYTES: usize = 256;
-/// Bytes of heads at which a batch calls itself full.
-const HEADS_BYTES_MAX: usize = 256 << 10;
+/// Bodies up to this many bytes are laid behind their head, so that packets lie end to end. Measured: below, a copy costs
+/// less than the kernel's work on one more piece of memory (`docs/adr/0003-udp-link.md`).
+pub const INLINE_BYTES: usize = 2048;
+/// Bytes of heads and small bodies at which a batch calls itself full: they stay in a core's second cache.
+const BYTES_MAX: usize = 256 << 10;
 /// Packets at which a batch calls itself full.
 const PACKETS_MAX: usize = 1024;
 
-/// A packet to be sent: a head in the batch's memory, and a body that somebody else may hold as well.
+/// Packets to one target that lie end to end, each of `size` bytes save that the last may be shorter; or one packet with a
+/// body of its own.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct Run {
     pub(crate) to: SocketAddr,
-    pub(crate) head: Range<usize>,
+    /// Where they lie in the batch's memory; without the body.
+    pub(crate) bytes: Range<usize>,
+    /// Bytes of every packet but the last; with the body.
+    pub(crate) size: usize,
+    /// Packets, at least one.
+    pub(crate) count: usize,
+    /// What follows the bytes of the one packet; empty for packets end to end.
     pub(crate) body: Bytes,
     pub(crate) may_fragment: bool,
 }
 
-impl Entry {
-    pub(crate) fn len(&self) -> usize {
-        self.head.len() + self.body.len()
+impl Run {
+    /// Whether the packet at `next`, of `len` bytes in one piece, continues this run.
+    #[inline]
+    fn is_continued_by(&self, next: &Range<usize>, to: SocketAddr, may_fragment: bool) -> bool {
+        let is_even = self.bytes.len() == self.size * self.count;
+        let is_neighbour = self.bytes.end == next.start && self.body.is_empty();
+        let fits = !next.is_empty() && next.len() <= self.size;
+        is_even && is_neighbour && fits && self.to == to && !self.may_fragment && !may_fragment
+    }
+
+    /// Where `count` packets from the one numbered `skip` on lie.
+    pub(crate) fn part(&self, skip: usize, count: usize) -> Range<usize> {
+        let start = self.bytes.start + skip * self.size;
+        if self.count == 1 {
+            self.bytes.clone()
+        } else {
+            start..(start + count * self.size).min(self.bytes.end)
+        }
     }
 }
 
@@ -35,7 +58,7 @@ pub struct Frame<'a> {
     /// The bytes it starts with; the whole packet if the body was small.
     pub head: &'a [u8],
     /// The bytes it ends with.
-    pub body: &'a Bytes,
+    pub body: &'a [u8],
     /// Whether the underlay may cut it ([CDP-MTU-6]); all others are sent with that forbidden.
     pub may_fragment: bool,
 }
@@ -54,6 +77,13 @@ impl Frame<'_> {
     }
 }
 
+/// A place in a batch: a run, and how many of its packets lie before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Cursor {
+    pub(crate) run: usize,
+    pub(crate) skip: usize,
+}
+
 /// Packets to be sent with one [`crate::Link::send`]. One per port, used again for every turn.
 ///
 /// ```
@@ -70,73 +100,99 @@ impl Frame<'_> {
 #[derive(Default)]
 pub struct SendBatch {
     pub(crate) heads: Vec<u8>,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) runs: Vec<Run>,
+    packets: usize,
 }
 
 impl SendBatch {
     /// An empty batch.
     #[must_use]
     pub const fn new() -> Self {
-        Self { heads: Vec::new(), entries: Vec::new() }
+        Self { heads: Vec::new(), runs: Vec::new(), packets: 0 }
     }
 
     /// Where the next packet's head is to be appended.
+    #[inline]
     pub fn heads_mut(&mut self) -> &mut Vec<u8> {
         &mut self.heads
     }
 
     /// Adds the packet that consists of the bytes `head` of [`SendBatch::heads_mut`] and of `body`.
     ///
-    /// `may_fragment` allows the underlay to cut this packet. A small body is copied behind its head if that was
-    /// appended last.
+    /// `may_fragment` allows the underlay to cut this packet. A body of at most [`INLINE_BYTES`] is copied behind its
+    /// head if that was appended last.
     ///
     /// # Panics
     /// If `head` does not lie within the heads.
+    #[inline]
+    #[allow(clippy::needless_pass_by_value)] // a large body is kept
     pub fn push(&mut self, to: SocketAddr, head: Range<usize>, body: Bytes, may_fragment: bool) {
         assert!(head.start <= head.end && head.end <= self.heads.len(), "{head:?} are no bytes of the heads");
-        if !body.is_empty() && body.len() <= INLINE_BYTES && head.end == self.heads.len() {
+        let is_last = head.end == self.heads.len();
+        if body.is_empty() || (is_last && body.len() <= INLINE_BYTES) {
             self.heads.extend_from_slice(&body);
-            let head = head.start..self.heads.len();
-            self.entries.push(Entry { to, head, body: Bytes::new(), may_fragment });
+            self.push_inline(to, head.start..head.end + body.len(), may_fragment);
         } else {
-            self.entries.push(Entry { to, head, body, may_fragment });
+            let size = head.len() + body.len();
+            self.runs.push(Run { to, bytes: head, size, count: 1, body, may_fragment });
+            self.packets += 1;
         }
+    }
+
+    /// Adds a packet by copying its pieces, which lie end to end in it.
+    pub fn push_copy(&mut self, to: SocketAddr, pieces: &[&[u8]], may_fragment: bool) {
+        let start = self.heads.len();
+        pieces.iter().for_each(|piece| self.heads.extend_from_slice(piece));
+        self.push_inline(to, start..self.heads.len(), may_fragment);
     }
 
     /// Adds a packet that lies in one piece, by copying it.
     pub fn push_slice(&mut self, to: SocketAddr, packet: &[u8]) {
-        let start = self.heads.len();
-        self.heads.extend_from_slice(packet);
-        self.push(to, start..start + packet.len(), Bytes::new(), false);
+        self.push_copy(to, &[packet], false);
+    }
+
+    #[inline]
+    fn push_inline(&mut self, to: SocketAddr, bytes: Range<usize>, may_fragment: bool) {
+        self.packets += 1;
+        if let Some(last) = self.runs.last_mut()
+            && last.is_continued_by(&bytes, to, may_fragment)
+        {
+            last.bytes.end = bytes.end;
+            last.count += 1;
+            return;
+        }
+        let size = bytes.len();
+        self.runs.push(Run { to, bytes, size, count: 1, body: Bytes::new(), may_fragment });
     }
 
     /// How many packets are to be sent.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.packets
     }
 
     /// Whether nothing is to be sent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.packets == 0
     }
 
     /// Whether it is time to send before adding more: 1024 packets, or 256 KiB of heads and small bodies.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.entries.len() >= PACKETS_MAX || self.heads.len() >= HEADS_BYTES_MAX
+        self.packets >= PACKETS_MAX || self.heads.len() >= BYTES_MAX
     }
 
     /// The packets, in the order in which they will leave.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Frame<'_>> {
-        self.entries.iter().map(|entry| self.frame(entry))
+    pub fn iter(&self) -> impl Iterator<Item = Frame<'_>> {
+        self.runs.iter().flat_map(|run| (0..run.count).map(|skip| self.frame(run, skip)))
     }
 
     /// Forgets every packet.
     pub fn clear(&mut self) {
-        self.entries.clear();
+        self.runs.clear();
         self.heads.clear();
+        self.packets = 0;
     }
 
     /// Forgets the first `count` packets, which have been sent.
@@ -144,20 +200,40 @@ impl SendBatch {
     /// # Panics
     /// If there are fewer.
     pub fn consume(&mut self, count: usize) {
-        self.entries.drain(..count);
-        // Heads need not ascend: a wrapper may have put late packets in between.
-        let Some(gone) = self.entries.iter().map(|entry| entry.head.start).min() else {
-            return self.heads.clear();
-        };
+        let mut at = Cursor::default();
+        self.advance(&mut at, count);
+        self.runs.drain(..at.run);
+        self.packets -= count;
+        let Some(first) = self.runs.first_mut() else { return self.clear() };
+        first.bytes = first.part(at.skip, first.count - at.skip);
+        first.count -= at.skip;
+        let gone = first.bytes.start;
         self.heads.drain(..gone);
-        for entry in &mut self.entries {
-            entry.head = entry.head.start - gone..entry.head.end - gone;
+        for run in &mut self.runs {
+            run.bytes = run.bytes.start - gone..run.bytes.end - gone;
         }
     }
 
-    fn frame<'a>(&'a self, entry: &'a Entry) -> Frame<'a> {
-        let head = &self.heads[entry.head.clone()];
-        Frame { to: entry.to, head, body: &entry.body, may_fragment: entry.may_fragment }
+    /// Moves `at` over `count` packets.
+    pub(crate) fn advance(&self, at: &mut Cursor, count: usize) {
+        at.skip += count;
+        while let Some(run) = self.runs.get(at.run)
+            && at.skip >= run.count
+        {
+            at.skip -= run.count;
+            at.run += 1;
+        }
+        assert!(at.run < self.runs.len() || at.skip == 0, "there are not so many packets");
+    }
+
+    /// The packet at `at`.
+    pub(crate) fn at(&self, at: Cursor) -> Frame<'_> {
+        self.frame(&self.runs[at.run], at.skip)
+    }
+
+    fn frame<'a>(&'a self, run: &'a Run, skip: usize) -> Frame<'a> {
+        let head = &self.heads[run.part(skip, 1)];
+        Frame { to: run.to, head, body: &run.body, may_fragment: run.may_fragment }
     }
 }
 
@@ -165,23 +241,28 @@ impl SendBatch {
 mod tests {
     use super::*;
 
+    static LARGE: [u8; INLINE_BYTES + 1] = [7; INLINE_BYTES + 1];
+
     fn push(batch: &mut SendBatch, head: &[u8], body: &'static [u8]) {
         let start = batch.heads.len();
         batch.heads_mut().extend_from_slice(head);
-        batch.push(to(), start..start + head.len(), Bytes::from_static(body), false);
+        batch.push(to(1), start..start + head.len(), Bytes::from_static(body), false);
     }
 
-    fn to() -> SocketAddr {
-        "10.0.0.1:1".parse().unwrap()
+    fn to(port: u16) -> SocketAddr {
+        ([10, 0, 0, 1], port).into()
     }
 
     fn whole(batch: &SendBatch) -> Vec<Vec<u8>> {
         batch.iter().map(|frame| [frame.head, frame.body].concat()).collect()
     }
 
+    fn counts(batch: &SendBatch) -> Vec<usize> {
+        batch.runs.iter().map(|run| run.count).collect()
+    }
+
     #[test]
     fn a_small_body_lies_behind_its_head_and_a_large_one_is_not_copied() {
-        static LARGE: [u8; INLINE_BYTES + 1] = [7; INLINE_BYTES + 1];
         let mut batch = SendBatch::new();
         push(&mut batch, b"one", b"small");
         push(&mut batch, b"two", &LARGE);
@@ -191,23 +272,53 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_stays_whole() {
+    fn packets_of_one_size_are_one_run_that_a_shorter_one_or_another_target_ends() {
         let mut batch = SendBatch::new();
-        for (head, body) in [(b"a", &b"xyz"[..]), (b"b", b""), (b"c", &[3; 400])] {
-            push(&mut batch, head, body);
+        for (len, port) in [(50, 1), (50, 1), (20, 1), (20, 1), (50, 1), (50, 2), (0, 2), (0, 2)] {
+            batch.push_slice(to(port), &vec![1; len]);
         }
-        let expected = whole(&batch)[1..].to_vec();
-        batch.consume(1);
-        assert_eq!(whole(&batch), expected);
-        push(&mut batch, b"d", b"more");
-        assert_eq!(whole(&batch)[2], b"dmore");
-        batch.consume(3);
-        assert!(batch.is_empty() && batch.heads.is_empty());
+        assert_eq!(counts(&batch), [3, 1, 1, 1, 1, 1]);
+        let lens: Vec<usize> = batch.iter().map(|frame| frame.len()).collect();
+        assert_eq!(lens, [50, 50, 20, 20, 50, 50, 0, 0]);
+    }
+
+    #[test]
+    fn a_packet_that_may_be_fragmented_is_a_run_of_its_own() {
+        let mut batch = SendBatch::new();
+        for may_fragment in [false, true, true, false] {
+            batch.push_copy(to(1), &[&[1; 30]], may_fragment);
+        }
+        assert_eq!(counts(&batch), [1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn what_was_not_sent_stays_whole_wherever_the_cut_falls() {
+        for sent in 0..=9 {
+            let mut batch = SendBatch::new();
+            for (head, body) in [(b"aa", &b"xyz"[..]), (b"bb", b"xyz"), (b"cc", b"uvw"), (b"dd", b"x")] {
+                push(&mut batch, head, body);
+                push(&mut batch, head, if body.len() > 2 { body } else { &LARGE });
+            }
+            push(&mut batch, b"end", b"");
+            let expected = whole(&batch)[sent..].to_vec();
+            batch.consume(sent);
+            assert_eq!((whole(&batch), batch.len()), (expected, 9 - sent));
+            push(&mut batch, b"more", b"body");
+            assert_eq!(whole(&batch).last().unwrap(), b"morebody");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "not so many packets")]
+    fn more_than_there_is_cannot_have_been_sent() {
+        let mut batch = SendBatch::new();
+        batch.push_slice(to(1), b"one");
+        batch.consume(2);
     }
 
     #[test]
     #[should_panic(expected = "no bytes of the heads")]
     fn a_head_outside_the_heads_is_refused() {
-        SendBatch::new().push(to(), 0..1, Bytes::new(), false);
+        SendBatch::new().push(to(1), 0..1, Bytes::new(), false);
     }
 }

@@ -112,7 +112,7 @@ impl<L: Link> Fault<L> {
     /// Offers the device what waits: packets of earlier calls, and delayed ones that are due.
     fn flush(&self, sending: &mut Sending, now: Instant) -> io::Result<()> {
         let Sending { lane, ready } = sending;
-        lane.release_due(now, usize::MAX, |parcel| push_parcel(ready, parcel));
+        lane.release_due(now, usize::MAX, |parcel| push_parcel(ready, &parcel));
         if ready.is_empty() { Ok(()) } else { self.inner.send(ready).map(drop) }
     }
 
@@ -198,9 +198,8 @@ fn would_block_is_fine(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-fn push_parcel(batch: &mut SendBatch, parcel: Parcel) {
-    let end = batch.heads_mut().len();
-    batch.push(parcel.peer, end..end, parcel.bytes, parcel.may_fragment);
+fn push_parcel(batch: &mut SendBatch, parcel: &Parcel) {
+    batch.push_copy(parcel.peer, &[&parcel.bytes], parcel.may_fragment);
 }
 
 impl Lane {
@@ -213,21 +212,18 @@ impl Lane {
         }
     }
 
-    /// Decides on the packets of `batch`, and puts what is left of them into `ready`, those untouched without a copy.
-    fn disturb_sent(&mut self, now: Instant, batch: &mut SendBatch, ready: &mut SendBatch) {
-        debug_assert!(ready.is_empty(), "flushed before");
-        let entries = std::mem::take(&mut batch.entries);
-        std::mem::swap(&mut ready.heads, &mut batch.heads);
-        for entry in entries {
-            let fate = self.judge(entry.len());
+    /// Decides on the packets of `batch`, and puts what is left of them into `ready`.
+    fn disturb_sent(&mut self, now: Instant, batch: &SendBatch, ready: &mut SendBatch) {
+        for frame in batch.iter() {
+            let fate = self.judge(frame.len());
             if fate.is_none() {
-                ready.entries.push(entry);
-                self.release_passed(|parcel| push_parcel(ready, parcel));
+                ready.push_copy(frame.to, &[frame.head, frame.body], frame.may_fragment);
+                self.release_passed(|parcel| push_parcel(ready, &parcel));
                 continue;
             }
-            let bytes = [&ready.heads[entry.head], &entry.body].concat().into();
-            let parcel = Parcel { peer: entry.to, bytes, may_fragment: entry.may_fragment };
-            self.admit(now, parcel, &fate, |parcel| push_parcel(ready, parcel));
+            let bytes = [frame.head, frame.body].concat().into();
+            let parcel = Parcel { peer: frame.to, bytes, may_fragment: frame.may_fragment };
+            self.admit(now, parcel, &fate, |parcel| push_parcel(ready, &parcel));
         }
     }
 }

@@ -1,12 +1,11 @@
 //! Groups of packets laid out for one system call: iovec lists, addresses, control messages.
 
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
 use std::ptr;
 
 use super::address::RawAddress;
 use crate::SendBatch;
-use crate::send_batch::Entry;
+use crate::send_batch::{Cursor, Run};
 
 /// Packets in one group: what every kernel with `UDP_SEGMENT` takes.
 pub(super) const SEGMENTS_MAX: usize = 64;
@@ -49,23 +48,26 @@ impl Scatter {
         }
     }
 
-    /// Lays out as many groups of `batch` from its packet `from` on as fit; a group has more than one packet only
+    /// Lays out as many groups of `batch` from its packet at `from` on as fit; a group has more than one packet only
     /// if `gso`. Stops at a packet that may be fragmented.
     pub(super) fn fill(
         &mut self,
         batch: &SendBatch,
-        from: usize,
+        from: Cursor,
         gso: bool,
         is_v6: bool,
     ) -> &mut [libc::mmsghdr] {
         let (mut at, mut used) = (from, 0);
         self.groups = 0;
-        while self.groups < GROUPS_MAX && at < batch.len() && !batch.entries[at].may_fragment {
-            let count = group_len(&batch.entries[at..], gso);
+        while let Some(run) = batch.runs.get(at.run)
+            && self.groups < GROUPS_MAX
+            && !run.may_fragment
+        {
+            let count = if gso { group_len(&batch.runs[at.run..], at.skip) } else { 1 };
             let Some(pieces) = self.gather(batch, at, count, used) else { break };
-            self.address_group(&batch.entries[at..at + count], used, pieces, is_v6);
+            self.address_group(run, count, used, pieces, is_v6);
             used += pieces;
-            at += count;
+            batch.advance(&mut at, count);
         }
         // SAFETY: the first `groups` messages have been written, and the borrow of `self` goes on.
         unsafe { std::slice::from_raw_parts_mut(self.messages.as_mut_ptr().cast(), self.groups) }
@@ -78,22 +80,27 @@ impl Scatter {
 
     /// Lists the memory of `count` packets from `at` on, and returns the number of pieces, or `None` if they do not
     /// fit behind the `used` ones.
-    fn gather(&mut self, batch: &SendBatch, at: usize, count: usize, used: usize) -> Option<usize> {
+    fn gather(&mut self, batch: &SendBatch, at: Cursor, count: usize, used: usize) -> Option<usize> {
         let mut pieces = Pieces { room: &mut self.pieces[used..], len: 0 };
-        for entry in &batch.entries[at..at + count] {
-            pieces.add(&batch.heads[entry.head.clone()])?;
-            pieces.add(&entry.body)?;
+        let run = &batch.runs[at.run];
+        if run.body.is_empty() {
+            pieces.add(&batch.heads[run.part(at.skip, count)])?;
+            return Some(pieces.len);
+        }
+        for run in &batch.runs[at.run..at.run + count] {
+            pieces.add(&batch.heads[run.bytes.clone()])?;
+            pieces.add(&run.body)?;
         }
         Some(pieces.len)
     }
 
-    fn address_group(&mut self, entries: &[Entry], first: usize, pieces: usize, is_v6: bool) {
+    fn address_group(&mut self, run: &Run, count: usize, first: usize, pieces: usize, is_v6: bool) {
         let group = self.groups;
-        let address = self.addresses[group].write(RawAddress::new(entries[0].to, is_v6));
-        let (control, control_bytes) = match entries.len() {
+        let address = self.addresses[group].write(RawAddress::new(run.to, is_v6));
+        let (control, control_bytes) = match count {
             1 => (ptr::null_mut(), 0),
             _ => (
-                ptr::from_mut(self.sizes[group].write(SegmentSize::new(entries[0].len()))).cast(),
+                ptr::from_mut(self.sizes[group].write(SegmentSize::new(run.size))).cast(),
                 size_of::<SegmentSize>(),
             ),
         };
@@ -109,7 +116,7 @@ impl Scatter {
             },
             msg_len: 0,
         });
-        self.packets[group] = entries.len();
+        self.packets[group] = count;
         self.groups += 1;
     }
 }
@@ -126,7 +133,7 @@ impl SegmentSize {
     }
 }
 
-/// A list of pieces of memory, where neighbours become one.
+/// A list of pieces of memory.
 struct Pieces<'a> {
     room: &'a mut [MaybeUninit<libc::iovec>],
     len: usize,
@@ -134,60 +141,35 @@ struct Pieces<'a> {
 
 impl Pieces<'_> {
     fn add(&mut self, bytes: &[u8]) -> Option<()> {
-        if bytes.is_empty() {
-            return Some(());
-        }
-        let start = bytes.as_ptr().cast_mut();
-        if let Some(last) = self.len.checked_sub(1) {
-            // SAFETY: `len` pieces have been written.
-            let last = unsafe { self.room[last].assume_init_mut() };
-            if last.iov_base.cast::<u8>().wrapping_add(last.iov_len) == start {
-                last.iov_len += bytes.len();
-                return Some(());
-            }
-        }
-        self.room.get_mut(self.len)?.write(libc::iovec { iov_base: start.cast(), iov_len: bytes.len() });
+        let piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        self.room.get_mut(self.len)?.write(piece);
         self.len += 1;
         Some(())
     }
 }
 
-/// How many of the first `entries` leave as one: the same target, the same size except for a shorter last one.
-fn group_len(entries: &[Entry], gso: bool) -> usize {
-    let size = entries[0].len();
-    if !gso || size == 0 {
-        return 1;
+/// How many packets leave as one, from the one numbered `skip` of the first run on: packets end to end, or neighbours of
+/// one size with bodies of their own.
+fn group_len(runs: &[Run], skip: usize) -> usize {
+    let first = &runs[0];
+    let most = SEGMENTS_MAX.min(GROUP_BYTES_MAX / first.size.max(1)).max(1);
+    if first.body.is_empty() {
+        return most.min(first.count - skip);
     }
-    let most = SEGMENTS_MAX.min(GROUP_BYTES_MAX / size).min(entries.len());
-    let mut count = 1;
-    while count < most {
-        let next = &entries[count];
-        if next.may_fragment || next.len() > size || next.len() == 0 || next.to != entries[0].to {
-            break;
-        }
-        count += 1;
-        if next.len() < size {
-            break;
-        }
-    }
-    count
-}
-
-/// How many of the first `entries` a system call for one packet may take for a lone one.
-pub(super) fn is_lone(batch: &SendBatch, at: usize) -> bool {
-    batch.len() - at == 1
-}
-
-/// The one address `to` in the kernel's form.
-pub(super) fn address(to: SocketAddr, is_v6: bool) -> RawAddress {
-    RawAddress::new(to, is_v6)
+    let is_alike = |run: &&Run| {
+        !run.body.is_empty() && run.size == first.size && !run.may_fragment && run.to == first.to
+    };
+    1 + runs[1..].iter().take(most - 1).take_while(is_alike).count()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use bytes::Bytes;
 
     use super::*;
+    use crate::INLINE_BYTES;
 
     fn batch(packets: &[(usize, u16)]) -> SendBatch {
         let mut batch = SendBatch::new();
@@ -202,7 +184,7 @@ mod tests {
 
     fn groups(batch: &SendBatch, gso: bool) -> Vec<usize> {
         let mut scatter = Scatter::new();
-        let groups = scatter.fill(batch, 0, gso, false).len();
+        let groups = scatter.fill(batch, Cursor::default(), gso, false).len();
         scatter.packets[..groups].to_vec()
     }
 
@@ -218,21 +200,32 @@ mod tests {
         assert_eq!(groups(&batch(&[(100, 1); 100]), true), [64, 36]);
         assert_eq!(groups(&batch(&[(1472, 1); 50]), true), [44, 6]);
         assert_eq!(groups(&batch(&[(40_000, 1); 2]), true), [1, 1]);
+        assert_eq!(groups(&batch(&[(9_000, 1); 10]), true), [7, 3]);
     }
 
     #[test]
-    fn small_packets_lie_end_to_end_and_large_ones_are_two_pieces_each() {
+    fn small_packets_are_one_piece_and_large_ones_two_each() {
         let mut scatter = Scatter::new();
-        let small = batch(&[(92, 1); 10]);
-        assert_eq!(scatter.fill(&small, 0, true, false)[0].msg_hdr.msg_iovlen, 1);
-        let large = batch(&[(1472, 1); 10]);
-        assert_eq!(scatter.fill(&large, 0, true, false)[0].msg_hdr.msg_iovlen, 20);
+        let mut pieces = |len| {
+            let batch = batch(&[(len, 1); 6]);
+            scatter.fill(&batch, Cursor::default(), true, false)[0].msg_hdr.msg_iovlen
+        };
+        assert_eq!((pieces(92), pieces(1472), pieces(INLINE_BYTES + 29)), (1, 1, 12));
     }
 
     #[test]
     fn what_does_not_fit_one_call_is_left_for_the_next() {
         let packets: Vec<_> = (0..40).map(|n| (1472 - n, 1)).collect();
         assert_eq!(groups(&batch(&packets), false).len(), GROUPS_MAX);
-        assert_eq!(groups(&batch(&[(1000, 1); 300]), true), [64, 64]);
+        let large = groups(&batch(&[(INLINE_BYTES + 29, 1); 300]), true);
+        assert_eq!(large.iter().sum::<usize>(), PIECES_MAX / 2 / large[0] * large[0]);
+    }
+
+    #[test]
+    fn groups_go_on_within_a_run() {
+        let mut scatter = Scatter::new();
+        let batch = batch(&[(500, 1); 100]);
+        let messages = scatter.fill(&batch, Cursor { run: 0, skip: 64 }, true, false).len();
+        assert_eq!((messages, scatter.packets(1)), (1, 36));
     }
 }

@@ -5,9 +5,11 @@ use std::ptr;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use super::scatter::{self, Scatter};
+use super::address::RawAddress;
+use super::scatter::Scatter;
 use super::{Udp, options};
-use crate::SendBatch;
+use crate::send_batch::Cursor;
+use crate::{Frame, SendBatch};
 
 /// How often a packet is tried again after an error that belongs to an earlier one.
 const TRIES_MAX: usize = 4;
@@ -22,10 +24,13 @@ enum Outcome {
 
 impl Udp {
     pub(super) fn send_batch(&self, batch: &mut SendBatch) -> io::Result<usize> {
-        let (mut done, total) = (0, batch.len());
+        let (mut at, mut done, total) = (Cursor::default(), 0, batch.len());
         while done < total {
-            match self.send_some(batch, done) {
-                Ok(count) => done += count,
+            match self.send_some(batch, at, total - done) {
+                Ok(count) => {
+                    done += count;
+                    batch.advance(&mut at, count);
+                }
                 Err(error) => {
                     batch.consume(done);
                     return Err(error);
@@ -36,13 +41,14 @@ impl Udp {
         Ok(total)
     }
 
-    /// Sends, or drops, some packets from `at` on, and returns how many.
-    fn send_some(&self, batch: &SendBatch, at: usize) -> io::Result<usize> {
-        if batch.entries[at].may_fragment {
-            return self.send_fragmentable(batch, at);
+    /// Sends, or drops, some of the `left` packets from `at` on, and returns how many.
+    fn send_some(&self, batch: &SendBatch, at: Cursor, left: usize) -> io::Result<usize> {
+        let frame = batch.at(at);
+        if frame.may_fragment {
+            return self.send_fragmentable(&frame);
         }
-        if scatter::is_lone(batch, at) {
-            return self.send_lone(batch, at);
+        if left == 1 {
+            return self.send_lone(&frame);
         }
         let gso = self.gso.load(Ordering::Relaxed);
         let mut scatter = Scatter::new();
@@ -55,8 +61,18 @@ impl Udp {
         }
     }
 
-    fn send_groups(&self, scatter: &mut Scatter, batch: &SendBatch, at: usize, gso: bool) -> Outcome {
+    fn send_groups(&self, scatter: &mut Scatter, batch: &SendBatch, at: Cursor, gso: bool) -> Outcome {
         let messages = scatter.fill(batch, at, gso, self.local.is_ipv6());
+        if let [one] = messages {
+            // SAFETY: as below.
+            let sent = unsafe { libc::sendmsg(self.fd(), &raw const one.msg_hdr, libc::MSG_DONTWAIT) };
+            let Ok(bytes) = usize::try_from(sent) else {
+                return Outcome::Refused(io::Error::last_os_error());
+            };
+            let packets = scatter.packets(1);
+            self.count_sent(packets, bytes);
+            return Outcome::Sent(packets);
+        }
         #[allow(clippy::cast_possible_truncation)] // at most 32 groups
         let count = messages.len() as libc::c_uint;
         // SAFETY: the messages point to addresses, control messages and pieces within `scatter` and to bytes of
@@ -70,63 +86,47 @@ impl Udp {
     }
 
     /// One packet: no control message, no list of messages.
-    fn send_lone(&self, batch: &SendBatch, at: usize) -> io::Result<usize> {
-        let entry = &batch.entries[at];
-        let address = scatter::address(entry.to, self.local.is_ipv6());
-        let head = &batch.heads[entry.head.clone()];
-        let sent = if entry.body.is_empty() {
-            // SAFETY: the bytes and the address live through the call and have the lengths given.
-            unsafe {
-                libc::sendto(
-                    self.fd(),
-                    head.as_ptr().cast(),
-                    head.len(),
-                    libc::MSG_DONTWAIT,
-                    address.as_ptr(),
-                    address.len(),
-                )
-            }
-        } else {
-            let mut pieces = [head, &entry.body[..]].map(|piece| libc::iovec {
-                iov_base: piece.as_ptr().cast_mut().cast(),
-                iov_len: piece.len(),
-            });
-            let message = libc::msghdr {
-                msg_name: address.as_ptr().cast_mut().cast(),
-                msg_namelen: address.len(),
-                msg_iov: pieces.as_mut_ptr(),
-                msg_iovlen: pieces.len(),
-                msg_control: ptr::null_mut(),
-                msg_controllen: 0,
-                msg_flags: 0,
-            };
-            // SAFETY: pieces and address live through the call.
-            unsafe { libc::sendmsg(self.fd(), &raw const message, libc::MSG_DONTWAIT) }
-        };
-        match usize::try_from(sent) {
-            Ok(bytes) => {
-                self.count_sent(1, bytes);
-                Ok(1)
-            }
-            Err(_) => self.retry_lone(batch, at, io::Error::last_os_error()),
-        }
-    }
-
-    /// A lone packet that met an error: tried again if the error belongs to an earlier packet.
-    #[cold]
-    fn retry_lone(&self, batch: &SendBatch, at: usize, mut error: io::Error) -> io::Result<usize> {
-        let mut scatter = Scatter::new();
+    fn send_lone(&self, frame: &Frame<'_>) -> io::Result<usize> {
         for _ in 0..TRIES_MAX {
+            let error = match self.send_one(frame) {
+                Ok(bytes) => {
+                    self.count_sent(1, bytes);
+                    return Ok(1);
+                }
+                Err(error) => error,
+            };
             if !self.belongs_to_another(&error) {
                 return self.handle_send_error(error, 1);
-            }
-            match self.send_groups(&mut scatter, batch, at, false) {
-                Outcome::Sent(count) => return Ok(count),
-                Outcome::Refused(next) => error = next,
             }
         }
         self.counters.dropped_unreachable.add(1);
         Ok(1)
+    }
+
+    fn send_one(&self, frame: &Frame<'_>) -> io::Result<usize> {
+        let address = RawAddress::new(frame.to, self.local.is_ipv6());
+        let mut pieces = [frame.head, frame.body]
+            .map(|piece| libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() });
+        let message = libc::msghdr {
+            msg_name: address.as_ptr().cast_mut().cast(),
+            msg_namelen: address.len(),
+            msg_iov: pieces.as_mut_ptr(),
+            msg_iovlen: pieces.len(),
+            msg_control: ptr::null_mut(),
+            msg_controllen: 0,
+            msg_flags: 0,
+        };
+        let sent = if frame.body.is_empty() {
+            let (start, len) = (frame.head.as_ptr().cast(), frame.head.len());
+            // SAFETY: the bytes and the address live through the call and have the lengths given.
+            unsafe {
+                libc::sendto(self.fd(), start, len, libc::MSG_DONTWAIT, address.as_ptr(), address.len())
+            }
+        } else {
+            // SAFETY: pieces and address live through the call.
+            unsafe { libc::sendmsg(self.fd(), &raw const message, libc::MSG_DONTWAIT) }
+        };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
     /// The kernel did not cut a group of `count` packets: they leave one by one. If that works, it will not be asked
@@ -135,15 +135,15 @@ impl Udp {
     fn send_singly(
         &self,
         batch: &SendBatch,
-        at: usize,
+        mut at: Cursor,
         count: usize,
         refusal: &io::Error,
     ) -> io::Result<usize> {
         self.counters.gso_refused.add(1);
         let oversize = self.counters.dropped_oversize.get();
         for done in 0..count {
-            match self.send_lone(batch, at + done) {
-                Ok(_) => {}
+            match self.send_lone(&batch.at(at)) {
+                Ok(_) => batch.advance(&mut at, 1),
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => return Ok(done),
             }
@@ -159,10 +159,10 @@ impl Udp {
     /// [CDP-MTU-6] A packet that was numbered when the limit was larger goes out in fragments. The socket allows them
     /// for the time of this call; a packet that another thread sends meanwhile may be cut as well, which harms nobody.
     #[cold]
-    fn send_fragmentable(&self, batch: &SendBatch, at: usize) -> io::Result<usize> {
+    fn send_fragmentable(&self, frame: &Frame<'_>) -> io::Result<usize> {
         let one_at_a_time = self.fragmenting.lock().unwrap_or_else(PoisonError::into_inner);
         options::allow_fragments(&self.socket, self.local.is_ipv6())?;
-        let sent = self.send_lone(batch, at);
+        let sent = self.send_lone(frame);
         options::forbid_fragments(&self.socket, self.local.is_ipv6())?;
         drop(one_at_a_time);
         if sent.is_ok() {

@@ -1,0 +1,14 @@
+//! What the measuring programs share: one line of JSON per result, percentiles, processor time.
+//!
+//! It must not know the protocol: rivals stand for themselves, and Weft is measured through its own command.
+//!
+//! ```
+//! let mut times = vec![5, 1, 3];
+//! assert_eq!(weft_bench::percentile(&mut times, 0.5), 3);
+//! ```
+
+pub mod pipes;
+mod report;
+pub mod sockets;
+
+pub use report::{Report, cpu_seconds, percentile};

@@ -1,0 +1,112 @@
+#!/bin/sh
+# Runs a server and a client on the two ends of a veth pair, each in a network namespace of its own.
+set -eu
+
+usage() {
+    cat <<'TEXT'
+usage: bench/veth.sh [OPTION]... --server COMMAND --client COMMAND
+       bench/veth.sh [OPTION]... --with COMMAND
+
+Makes two network namespaces joined by a veth pair, runs COMMAND of the server in the one on the first core and COMMAND
+of the client in the other on the second core, both with real-time priority, and removes the namespaces in the end,
+however it ends. The server is stopped when the client is done. Needs root.
+
+  --mtu N            MTU of both ends in bytes (default 1500)
+  --offloads on|off  on: packets of one size cross as one large packet, as on one host;
+                     off: every packet crosses as a frame of its own (default on)
+  --server COMMAND   run by sh, listens at $WEFT_SERVER
+  --client COMMAND   run by sh, connects to $WEFT_SERVER
+  --with COMMAND     run by sh outside of both, with these in its environment:
+                     WEFT_ON_SERVER, WEFT_ON_CLIENT   put before a command, they run it on that side
+                     WEFT_SERVER, WEFT_CLIENT         the addresses of the two ends
+                     WEFT_SINK                        an address that swallows what the client sends to it
+  --cores A,B        the core of the server and that of the client (default 0,1)
+  --priority N       real-time priority, 0 for none (default 5)
+  --help             this text
+TEXT
+}
+
+fail() {
+    echo "bench/veth.sh: $1" >&2
+    exit 2
+}
+
+mtu=1500 offloads=on server='' client='' with='' cores=0,1 priority=5
+while [ $# -gt 0 ]; do
+    case $1 in
+    --help) usage; exit 0 ;;
+    --mtu | --offloads | --server | --client | --with | --cores | --priority)
+        [ $# -ge 2 ] || fail "$1 needs a value"
+        eval "${1#--}=\$2"
+        shift 2
+        ;;
+    *) fail "\"$1\" is no option; see --help" ;;
+    esac
+done
+case $offloads in on | off) ;; *) fail "--offloads is on or off, not \"$offloads\"" ;; esac
+if [ -z "$with" ] && { [ -z "$server" ] || [ -z "$client" ]; }; then
+    fail "give --server and --client, or --with; see --help"
+fi
+[ "$(id -u)" = 0 ] || fail "network namespaces need root"
+
+# The kernel allows interface names of 15 characters.
+a=wfa$$ b=wfb$$
+server_pid=''
+clean() {
+    trap - EXIT INT TERM HUP
+    [ -z "$server_pid" ] || kill "$server_pid" 2>/dev/null || true
+    for space in "$a" "$b"; do
+        for pid in $(ip netns pids "$space" 2>/dev/null); do kill "$pid" 2>/dev/null || true; done
+        ip netns del "$space" 2>/dev/null || true
+    done
+}
+trap clean EXIT
+trap 'clean; exit 130' INT TERM HUP
+
+ip netns add "$a"
+ip netns add "$b"
+ip link add "$a" netns "$a" type veth peer name "$b" netns "$b"
+setup() {
+    ip -n "$1" address add "$2/24" dev "$1"
+    ip -n "$1" address add "$3/64" dev "$1" nodad
+    ip -n "$1" link set "$1" mtu "$mtu" up
+    ip -n "$1" link set lo up
+    # Joining on receipt is on in both settings, as it is on a network card; what differs is whether the sender's large
+    # packets are cut before they cross.
+    ip netns exec "$1" ethtool -K "$1" gro on
+    if [ "$offloads" = off ]; then
+        ip netns exec "$1" ethtool -K "$1" tso off gso off tx-udp-segmentation off
+    fi
+}
+setup "$a" 10.64.0.1 fd64::1
+setup "$b" 10.64.0.2 fd64::2
+# Frames to this neighbour carry an address that is nobody's, so they cross and are dropped: a sender alone is measured.
+WEFT_SINK=10.64.0.9
+ip -n "$b" neighbour add "$WEFT_SINK" lladdr 02:00:00:00:00:99 dev "$b"
+ping_once() { ip netns exec "$b" ping -c 1 -W 2 10.64.0.1; }
+ping_once >/dev/null 2>&1 || sleep 0.2
+
+place() {
+    if [ "$priority" -gt 0 ]; then
+        echo "ip netns exec $1 chrt -f $priority taskset -c $2"
+    else
+        echo "ip netns exec $1 taskset -c $2"
+    fi
+}
+WEFT_ON_SERVER=$(place "$a" "${cores%,*}")
+WEFT_ON_CLIENT=$(place "$b" "${cores#*,}")
+WEFT_SERVER=10.64.0.1 WEFT_CLIENT=10.64.0.2
+export WEFT_ON_SERVER WEFT_ON_CLIENT WEFT_SERVER WEFT_CLIENT WEFT_SINK
+
+if [ -n "$with" ]; then
+    sh -c "$with"
+    exit
+fi
+# shellcheck disable=SC2086 # the placement is several words
+$WEFT_ON_SERVER sh -c "exec $server" &
+server_pid=$!
+sleep 0.3
+status=0
+# shellcheck disable=SC2086
+$WEFT_ON_CLIENT sh -c "exec $client" || status=$?
+exit "$status"
