@@ -303,22 +303,24 @@ impl Receiver {
         result
     }
 
-    /// The window to put into a packet that is being emitted, in the unit of the field (CDP-WND-1, -3, -4).
-    pub(crate) fn grant(&mut self) -> u16 {
+    /// The window to put into a packet that is being emitted and that acknowledges `acknowledged`, in the unit of the
+    /// field (CDP-WND-1, -3, -4).
+    pub(crate) fn grant(&mut self, acknowledged: Seq) -> u16 {
         let free = self.slots.saturating_sub(self.inbox.slots_used());
         // [CDP-WND-3] the right edge does not move back
         self.edge = self.edge.later(self.nxt + u64::from(free));
         let window = self.edge.distance_from(self.nxt);
         self.max_window = self.max_window.max(window);
         // [CDP-WND-4] rounded down
-        let field = u16::try_from(window >> self.scale).unwrap_or(u16::MAX);
-        self.told_edge = self.told_edge.later(self.nxt + (u64::from(field) << self.scale));
+        let told = self.edge.distance_from(acknowledged);
+        let field = u16::try_from(told >> self.scale).unwrap_or(u16::MAX);
+        self.told_edge = self.told_edge.later(acknowledged + (u64::from(field) << self.scale));
         field
     }
 
     /// The number to acknowledge; `fin_held` keeps the FIN back (CDP-ST-F).
-    pub(crate) fn ack_number(&self, fin_held: bool) -> u32 {
-        if fin_held { (self.nxt - 1).low32() } else { self.nxt.low32() }
+    pub(crate) fn ack_number(&self, fin_held: bool) -> Seq {
+        if fin_held { self.nxt - 1 } else { self.nxt }
     }
 
     /// An acknowledgement has gone; returns whether it must carry ECE (CDP-CC-4).

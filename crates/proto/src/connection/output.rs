@@ -121,6 +121,7 @@ impl Connection {
         let start = head.len();
         let header = self.header(Kind::Pin);
         emit_control(head, &header, &tlvs, &Emit { pad_to, ..Emit::sealed(self.agreed.sealed) });
+        self.stats.packets_sent += 1;
         self.note_pin(now);
         Some(control_packet(start..head.len()))
     }
@@ -248,8 +249,10 @@ impl Connection {
     fn header(&mut self, kind: Kind) -> Header {
         let mut header = Header::new(kind, self.flow);
         header.seq = self.sender.nxt();
-        header.window = self.receiver.grant();
-        header.ack = self.receiver.ack_number(self.holds_fin());
+        // [CDP-WND-1] the window counts from the ACK number, also where that holds a FIN back
+        let acknowledged = self.receiver.ack_number(self.holds_fin());
+        header.window = self.receiver.grant(acknowledged);
+        header.ack = acknowledged.low32();
         header
     }
 

@@ -533,9 +533,32 @@ fn a_lost_tail_is_probed() {
 fn a_larger_packet_is_proved_first() {
     let config = Config::new(Service::Stream, 8_944);
     let mut pair = Pair::open(&config, &config);
-    assert!(pair.client.stats(pair.now).pins_sent > 0);
+    let stats = pair.client.stats(pair.now);
+    assert!(stats.pins_sent > 0);
+    assert_eq!(stats.packets_sent, 1 + stats.acks_sent + stats.pins_sent, "a SYN, and each probe counts");
     pair.run(Duration::from_secs(1), false);
     assert_eq!(pair.client.path_stats().mss, 8_944);
+}
+
+/// [CDP-WND-3] [CDP-ST-F] While the acknowledgement of a FIN is held back, the right edge does not move back: the parts
+/// of an unfinished message need no slots, and take them when it is complete.
+#[test]
+fn a_held_fin_does_not_move_the_edge_back() {
+    let config = Config { confirm: true, receive_slots: 16, ..Config::new(Service::Datagram, 1_444) };
+    let mut pair = Pair::open(&config, &config);
+    let now = pair.now;
+    let edge = |packet: &Packet| packet.header().ack.wrapping_add(u32::from(packet.header().window));
+    pair.client.send(&[7; 4_000]).unwrap();
+    pair.client.close(now);
+    pair.collect();
+    let mut parts = std::mem::take(&mut pair.to_server);
+    let rest = parts.split_off(2);
+    assert_eq!(kinds(&rest), [Kind::Data, Kind::Fin]);
+    parts.into_iter().for_each(|packet| pair.deliver_to_server(packet));
+    let before = outputs(pair.server(), now).iter().map(edge).max().unwrap();
+    rest.into_iter().for_each(|packet| pair.deliver_to_server(packet));
+    let answers = outputs(pair.server(), now);
+    assert!(!answers.is_empty() && answers.iter().all(|packet| edge(packet) >= before), "{before} {answers:?}");
 }
 
 /// [CDP-ST-F] [CDP-ST-38] [CDP-ST-43] A confirmed close waits until the peer's user has read everything.
