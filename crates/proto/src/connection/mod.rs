@@ -132,8 +132,8 @@ pub struct Connection {
     persist_tries: u32,
     /// CECOUNT as it was last told.
     told_ce: u32,
-    /// The user found the send queue full.
-    blocked: bool,
+    /// The user found no room in the send queue for so many bytes.
+    blocked: Option<usize>,
     quiet_since: Instant,
     result: CloseResult,
     error: Option<Error>,
@@ -179,7 +179,7 @@ impl Connection {
             unanswered: Unanswered::default(),
             persist_tries: 0,
             told_ce: 0,
-            blocked: false,
+            blocked: None,
             quiet_since: now,
             result: CloseResult::default(),
             error: None,
@@ -204,15 +204,6 @@ impl Connection {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.timers.next()
-    }
-
-    fn note_writable(&mut self) {
-        let half = self.config.send_bytes / 2;
-        let packets = self.sender.queue.packets() + self.sender.flight.len();
-        if self.blocked && self.sender.buffered() <= half && packets <= self.config.send_packets * 3 / 4 {
-            self.blocked = false;
-            self.raise(Event::Writable);
-        }
     }
 
     fn raise(&mut self, event: Event) {

@@ -650,3 +650,25 @@ fn a_syn_in_a_live_connection_is_challenged() {
     assert_eq!(kinds(&outputs(pair.server(), now)), [Kind::Ack]);
     assert_eq!(pair.server().state(), State::Established);
 }
+
+/// [CDP-LIM-8] What is in flight counts against the send queue; a refused message raises `Writable` when it fits.
+#[test]
+fn a_refused_message_is_called_for_when_it_fits() {
+    let server = Config::new(Service::Datagram, 1_444);
+    let mut pair = Pair::open(&Config { send_bytes: 10_000, ..server.clone() }, &server);
+    let now = pair.now;
+    events(&mut pair.client);
+    pair.client.send(&[1; 4_000]).unwrap();
+    pair.to_server = outputs(&mut pair.client, now);
+    assert_eq!(pair.client.send(&[2; 7_000]), Err(SendError::WouldBlock), "the first is in flight");
+    assert!(!pair.client.is_writable());
+    assert_eq!(events(&mut pair.client), [], "and does not fit beside it yet");
+    pair.settle();
+    pair.run(MS, false);
+    assert_eq!(events(&mut pair.client), [Event::Writable]);
+    assert_eq!(pair.client.send(&[2; 7_000]), Ok(7_000));
+    assert_eq!(pair.client.send(&[3; 20_000]), Err(SendError::WouldBlock), "longer than the queue: alone");
+    pair.settle();
+    pair.run(MS, false);
+    assert_eq!(pair.client.send(&[3; 20_000]), Ok(20_000));
+}

@@ -2,7 +2,7 @@
 
 use weft_base::Service;
 
-use super::Connection;
+use super::{Connection, Event};
 use crate::error::{RecvError, SendError};
 use crate::inbox::{Message, Received};
 use crate::lifecycle::State;
@@ -41,12 +41,8 @@ impl Connection {
         if data.len() > limit {
             return Err(SendError::TooBig(limit));
         }
-        let packets = self.sender.queue.packets() + self.sender.flight.len();
-        let is_full = self.sender.buffered() + data.len() > self.config.send_bytes
-            || packets >= self.config.send_packets;
-        // [CDP-LIM-8] a message longer than the queue is taken when nothing else waits
-        if is_full && !self.sender.queue.is_empty() {
-            self.blocked = true;
+        if !self.has_room(data.len()) {
+            self.blocked = Some(data.len());
             return Err(SendError::WouldBlock);
         }
         self.sender.queue.push(data);
@@ -57,7 +53,7 @@ impl Connection {
     fn send_bytes(&mut self, data: &[u8]) -> Result<usize, SendError> {
         let room = self.config.send_bytes.saturating_sub(self.sender.buffered()).min(data.len());
         if room == 0 && !data.is_empty() {
-            self.blocked = true;
+            self.blocked = Some(1);
             return Err(SendError::WouldBlock);
         }
         // [CDP-STR-3] nothing to send makes no packet
@@ -66,6 +62,37 @@ impl Connection {
             self.stats.messages_sent += 1;
         }
         Ok(room)
+    }
+
+    /// [CDP-LIM-8] Whether a message of `bytes`, or the first byte of a piece of a stream, is taken.
+    fn has_room(&self, bytes: usize) -> bool {
+        let buffered = self.sender.buffered();
+        match self.config.service {
+            Service::Stream => buffered < self.config.send_bytes,
+            Service::Datagram => {
+                let packets = self.packets_held();
+                let fits = buffered + bytes <= self.config.send_bytes && packets < self.config.send_packets;
+                // a message longer than the queue is taken when nothing else is held
+                fits || packets == 0
+            }
+        }
+    }
+
+    /// Packets held for the user: not yet sent, and not yet acknowledged.
+    fn packets_held(&self) -> usize {
+        self.sender.queue.packets() + self.sender.flight.len()
+    }
+
+    /// Raises `Writable` once what was refused fits, and the queue is emptier than just that.
+    pub(super) fn note_writable(&mut self) {
+        let Some(bytes) = self.blocked else { return };
+        let counts_packets = self.config.service == Service::Datagram;
+        let is_crowded = self.sender.buffered() > self.config.send_bytes / 2
+            || (counts_packets && self.packets_held() > self.config.send_packets * 3 / 4);
+        if !is_crowded && self.has_room(bytes) {
+            self.blocked = None;
+            self.raise(Event::Writable);
+        }
     }
 
     /// The largest message that `send` takes, in bytes (CDP-DG-3, CDP-DG-4); for a stream there is no limit.
@@ -145,10 +172,7 @@ impl Connection {
         match self.check_sendable() {
             Err(SendError::WouldBlock) => false,
             Err(_) => true,
-            Ok(()) => {
-                let packets = self.sender.queue.packets() + self.sender.flight.len();
-                self.sender.buffered() < self.config.send_bytes && packets < self.config.send_packets
-            }
+            Ok(()) => self.has_room(self.blocked.unwrap_or(1)),
         }
     }
 }
