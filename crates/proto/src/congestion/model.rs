@@ -9,11 +9,12 @@
 //!  Startup --full or congested--> Drain --empty--> Cruise --some rounds--> Up --full or congested--> Down --+
 //!   x 2.77                        x 0.5            x 1  ^                  x 1.25                    x 0.75 |
 //!                                                       +---------------------------------------------------+
-//!  ProbeRtt, half of what the path holds, from any of them but Startup, if the queue has not been seen empty for 5 s
+//!  ProbeRtt, half of what the path holds, from any of them but Startup, if the queue has not been seen empty lately
 //! ```
 //!
-//! Loss by itself is no signal. More loss than noise explains in a round trip is: while probing it sets a ceiling
-//! for what is in flight, otherwise it takes the rate down to what the path still delivers until the next probe.
+//! Loss by itself is no signal. More loss than noise explains is: it lowers a ceiling for what is in flight, by a part
+//! of itself, and outside a probe takes the rate down to what still arrives until the next one. Probes raise the
+//! ceiling by steps that depend little on how high it is, so that flows which share a path come to share it evenly.
 //! The scheme is that of the BBR family; rounds instead of seconds pace its turns, because a round trip in a cluster
 //! is a thousandth of one in the Internet, and clumps of acknowledgements, which there are longer than the round
 //! trip, are allowed for in the window.
@@ -22,8 +23,11 @@ use std::time::Duration;
 
 use weft_base::Instant;
 
-use super::path::{Bandwidth, Clumps, Round};
+use super::path::{Bandwidth, Clumps, Losses, Round};
 use super::{Ack, Controller, Kind, Loss, WINDOW_MAX};
+
+#[cfg(test)]
+mod tests;
 
 /// Pacing gains. 2.77 = 4 ln 2 is the least that doubles the delivery rate each round.
 const STARTUP_GAIN: f64 = 2.77;
@@ -37,24 +41,26 @@ const WINDOW_GAIN: f64 = 2.0;
 /// Never less than this in flight, or losses are found only by time-outs.
 const WINDOW_FLOOR: f64 = 4.0;
 /// Time for which the window lets an engine be away without the sender running dry.
-const ABSENCE: Duration = Duration::from_millis(1);
+const ABSENCE: Duration = Duration::from_micros(200);
 /// The path counts as full after this many rounds in which the rate did not grow by a quarter.
 const FULL_ROUNDS: u32 = 3;
 const FULL_GROWTH: f64 = 1.25;
 /// A rate that grows by this much in a round of probing is worth another such round.
 const UP_GROWTH: f64 = 1.1;
-/// Part of the ceiling, or of the rate, that is kept when a round was congested; and headroom left to others.
+/// Part of what was in flight, and of the rate, that is kept when a round was congested.
 const KEPT: f64 = 0.85;
 const RATE_KEPT: f64 = 0.7;
-/// Rounds in each phase at most, should its goal be out of reach; those of `Cruise` vary by up to three, so that
-/// flows do not probe in step.
+/// Rounds in each phase at most, should its goal be out of reach.
 const DRAIN_ROUNDS: u32 = 4;
 const UP_ROUNDS: u32 = 4;
 const DOWN_ROUNDS: u32 = 2;
-const CRUISE_ROUNDS: u32 = 6;
-/// How long the queue may go without being seen empty, and how long it is then kept so, at least.
-const EMPTY_WITHIN: Duration = Duration::from_secs(5);
-const EMPTY_FOR: Duration = Duration::from_millis(5);
+/// Rounds between two probes, at least and at most. They vary by up to three, so that flows do not probe in step.
+const CRUISE_ROUNDS: (u32, u32) = (6, 48);
+/// How long the queue may go without being seen empty, a hundred round trips within these bounds, and how long it is
+/// then kept so, at least. Flows that see it empty together count from the same moment, so they come to empty it
+/// together.
+const EMPTY_WITHIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+const EMPTY_FOR: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
@@ -90,10 +96,17 @@ pub struct Model {
     /// When a round trip close to the least one was seen last.
     empty_at: Instant,
     round: Round,
+    losses: Losses,
+    /// When congestion was answered last.
+    reacted_at: Instant,
     clumps: Clumps,
     /// The rate to be surpassed by a quarter, or in `Up` by a tenth, and the rounds in which it was not.
     goal: f64,
     rounds_below_goal: u32,
+    /// By how many packets the ceiling rises next.
+    step: f64,
+    /// The last probe met congestion.
+    is_congested: bool,
     bounds: Bounds,
     before: Bounds,
     initial_window: f64,
@@ -113,9 +126,13 @@ impl Model {
             srtt: None,
             empty_at: now,
             round: Round::default(),
+            losses: Losses::default(),
+            reacted_at: now,
             clumps: Clumps::default(),
             goal: 0.0,
             rounds_below_goal: 0,
+            step: 1.0,
+            is_congested: false,
             bounds: UNBOUNDED,
             before: UNBOUNDED,
             initial_window: window,
@@ -143,10 +160,7 @@ impl Model {
     fn cap(&self) -> f64 {
         match self.phase {
             Phase::ProbeRtt(_) => (self.held_by_path() / 2.0).max(WINDOW_FLOOR),
-            Phase::Cruise | Phase::Down | Phase::Drain => {
-                (self.bounds.ceiling * KEPT).max(self.held_by_path()).max(WINDOW_FLOOR)
-            }
-            Phase::Startup | Phase::Up => self.bounds.ceiling.max(WINDOW_FLOOR),
+            Phase::Startup | Phase::Drain | Phase::Cruise | Phase::Up | Phase::Down => self.bounds.ceiling,
         }
     }
 
@@ -171,22 +185,29 @@ impl Model {
     fn enter_up(&mut self) {
         self.bandwidth.end_cycle();
         self.bounds.rate = f64::INFINITY;
+        self.step = (self.held_by_path().sqrt() / 2.0).max(1.0);
         self.goal = self.bandwidth.get() * UP_GROWTH;
         self.enter(Phase::Up, UP_ROUNDS);
     }
 
+    /// Rounds without a probe: few if the last one found something. Otherwise as many as packets are held by the path,
+    /// within bounds: the share that a probe costs others then does not grow with the flow that probes.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a float conversion saturates
     fn enter_cruise(&mut self, now: Instant) {
+        let (least, most) = CRUISE_ROUNDS;
+        let rounds = if self.is_congested { self.held_by_path() } else { 0.0 };
         // The low bits of a nanosecond clock are as good as a die; nobody has anything to gain from guessing them.
         let vary = u32::try_from(now.as_nanos() / 1_024 % 4).unwrap_or(0);
-        self.enter(Phase::Cruise, CRUISE_ROUNDS + vary);
+        self.enter(Phase::Cruise, (rounds as u32).clamp(least, most) + vary);
     }
 
     fn end_round(&mut self, now: Instant, round: &Round) {
         self.clumps.end_round();
         self.rounds_left = self.rounds_left.saturating_sub(1);
-        if round.is_congested() {
-            return self.end_congested_round(now, round);
+        if self.losses.is_congested_with(round) {
+            return self.react(now, round);
         }
+        self.losses.add(round);
         match self.phase {
             Phase::Startup => self.judge_fullness(round),
             Phase::Up => self.judge_probe(round),
@@ -196,18 +217,32 @@ impl Model {
         }
     }
 
-    fn end_congested_round(&mut self, now: Instant, round: &Round) {
+    /// Answers a congested round, and with it everything that was sent before `now`.
+    fn react(&mut self, now: Instant, round: &Round) {
         self.before = self.bounds;
+        self.reacted_at = now;
+        self.losses = Losses::default();
         let is_probing = matches!(self.phase, Phase::Startup | Phase::Up);
         if !is_probing {
             self.bounds.rate = (self.rate() * RATE_KEPT).max(round.rate(now).min(self.rate()));
         }
         let peak = round.in_flight_max.min(self.bounds.ceiling);
-        self.bounds.ceiling = (peak * KEPT).max(self.held_by_path()).max(WINDOW_FLOOR);
+        self.bounds.ceiling = (peak * KEPT).max(WINDOW_FLOOR);
         match self.phase {
             Phase::Startup => self.enter(Phase::Drain, DRAIN_ROUNDS),
-            Phase::Up => self.enter(Phase::Down, DOWN_ROUNDS),
+            Phase::Up => {
+                self.is_congested = true;
+                self.enter(Phase::Down, DOWN_ROUNDS);
+            }
             Phase::Drain | Phase::Cruise | Phase::Down | Phase::ProbeRtt(_) => {}
+        }
+    }
+
+    /// While more is tried than the path is known to carry, congestion does not wait for the end of the round.
+    fn react_early(&mut self, now: Instant) {
+        if matches!(self.phase, Phase::Startup | Phase::Up) && self.losses.is_congested_with(&self.round) {
+            let round = self.round.cut(now);
+            self.react(now, &round);
         }
     }
 
@@ -225,10 +260,17 @@ impl Model {
         }
     }
 
-    /// A probe goes on while it brings more, or until what is in flight shows that it brings nothing.
+    /// A probe goes on while it brings more, or until what is in flight shows that it brings nothing. What was in the
+    /// way of it is the ceiling, if that was reached.
     fn judge_probe(&mut self, round: &Round) {
+        let is_full = round.in_flight_max >= UP_GAIN * self.held_by_path() + WINDOW_FLOOR;
         if round.in_flight_max >= 0.95 * self.bounds.ceiling {
-            self.bounds.ceiling *= UP_GAIN;
+            self.bounds.ceiling += self.step;
+            self.step *= 2.0;
+            if !is_full {
+                self.rounds_left = UP_ROUNDS;
+                return;
+            }
         }
         let rate = self.bandwidth.get();
         if rate >= self.goal {
@@ -236,9 +278,9 @@ impl Model {
             self.rounds_left = UP_ROUNDS;
             return;
         }
-        let is_full = round.in_flight_max >= UP_GAIN * self.held_by_path();
         // The first round to end began before the probe did.
         if self.rounds_left == 0 || (is_full && self.rounds_left + 2 <= UP_ROUNDS) {
+            self.is_congested = false;
             self.enter(Phase::Down, DOWN_ROUNDS);
         }
     }
@@ -259,7 +301,8 @@ impl Model {
             Phase::Startup | Phase::Drain | Phase::Down | Phase::Cruise | Phase::Up | Phase::ProbeRtt(_) => {}
         }
         let is_probing = matches!(self.phase, Phase::Startup | Phase::ProbeRtt(_));
-        if !is_probing && ack.now - self.empty_at > EMPTY_WITHIN {
+        let within = (self.min_rtt.unwrap_or_default() * 400).clamp(EMPTY_WITHIN.0, EMPTY_WITHIN.1);
+        if !is_probing && ack.now - self.empty_at > within {
             self.enter(Phase::ProbeRtt(None), 0);
         }
     }
@@ -286,16 +329,22 @@ impl Controller for Model {
     }
 
     fn handle_loss(&mut self, loss: &Loss) {
-        self.round.handle_loss(loss);
+        if loss.largest_sent_at >= self.reacted_at {
+            self.round.handle_loss(loss);
+            self.react_early(loss.now);
+        }
         if loss.is_timeout {
             // Nothing is known of what is in flight; the model stays, and acknowledgements bring the window back.
             self.window = WINDOW_FLOOR;
         }
     }
 
-    fn handle_ecn(&mut self, _now: Instant, _sent_at: Instant) {
-        // [CDP-CC-5] judged at the end of the round, so at most once per round trip
-        self.round.mark();
+    fn handle_ecn(&mut self, now: Instant, sent_at: Instant) {
+        // [CDP-CC-5] once per round trip: what was sent before the last reaction has been answered
+        if sent_at >= self.reacted_at {
+            self.round.mark();
+            self.react_early(now);
+        }
     }
 
     fn handle_spurious(&mut self, _now: Instant) {

@@ -7,8 +7,10 @@ use crate::rate::RateSample;
 
 /// Share of lost packets that is taken for the path's own noise and not for congestion.
 const LOSS_TOLERATED: f64 = 0.02;
-/// Fewer losses than this in a round are never congestion: in a small window one packet is already a large share.
-const LOSSES_MIN: u32 = 3;
+/// Fewer losses than this are never congestion: in a small window one packet is already a large share.
+const LOSSES_MIN: f64 = 3.0;
+/// Packets after which older losses count half.
+const LOSS_PACKETS: f64 = 256.0;
 /// Rounds for which a clump is remembered, once or twice over.
 const CLUMP_ROUNDS: u32 = 10;
 
@@ -101,10 +103,7 @@ impl Round {
         if let Some(sample) = ack.delivery {
             self.is_app_limited |= sample.is_app_limited;
         }
-        if ack.sent_at < self.started {
-            return None;
-        }
-        Some(std::mem::replace(self, Self { started: ack.now, ..Self::default() }))
+        (ack.sent_at >= self.started).then(|| self.cut(ack.now))
     }
 
     pub(super) fn handle_loss(&mut self, loss: &Loss) {
@@ -117,16 +116,41 @@ impl Round {
         f64::from(self.delivered) / (now - self.started).as_secs_f64().max(1e-9)
     }
 
+    /// The round so far; what follows counts as a new one, begun at `now`.
+    pub(super) fn cut(&mut self, now: Instant) -> Self {
+        std::mem::replace(self, Self { started: now, ..Self::default() })
+    }
+
     pub(super) fn mark(&mut self) {
         self.is_marked = true;
     }
+}
 
-    /// Whether more was lost than the path's noise explains: beyond the tolerated share by two standard deviations of
-    /// a count. A congestion mark is as good as that.
-    pub(super) fn is_congested(&self) -> bool {
-        let expected = LOSS_TOLERATED * (f64::from(self.lost) + f64::from(self.delivered));
-        let noise = expected + 2.0 * expected.sqrt();
-        self.is_marked || (self.lost >= LOSSES_MIN && f64::from(self.lost) > noise)
+/// Losses of the last rounds, as many as make up some hundred packets: a small window alone says little.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Losses {
+    lost: f64,
+    packets: f64,
+}
+
+impl Losses {
+    /// Whether with `round` more was lost than the path's noise explains: beyond the tolerated share by two standard
+    /// deviations of a count. A congestion mark is as good as that.
+    pub(super) fn is_congested_with(&self, round: &Round) -> bool {
+        let lost = self.lost + f64::from(round.lost);
+        let expected = LOSS_TOLERATED * (self.packets + f64::from(round.lost) + f64::from(round.delivered));
+        let is_lossy = round.lost > 0 && lost >= LOSSES_MIN && lost > expected + 2.0 * expected.sqrt();
+        is_lossy || round.is_marked
+    }
+
+    /// Takes in a round that is over and was not congested.
+    pub(super) fn add(&mut self, round: &Round) {
+        if self.packets >= LOSS_PACKETS {
+            self.lost /= 2.0;
+            self.packets /= 2.0;
+        }
+        self.lost += f64::from(round.lost);
+        self.packets += f64::from(round.lost) + f64::from(round.delivered);
     }
 }
 
@@ -186,13 +210,36 @@ mod tests {
 
     #[test]
     fn noise_is_no_congestion_and_a_full_queue_is() {
+        let is_congested = |round: Round| Losses::default().is_congested_with(&round);
         let round = |delivered, lost| Round { delivered, lost, ..Round::default() };
-        assert!(!round(1_000, 10).is_congested(), "one in a hundred");
-        assert!(!round(100, 4).is_congested(), "four in a hundred happen by chance");
-        assert!(!round(5, 2).is_congested(), "two are never enough");
-        assert!(round(100, 6).is_congested());
-        assert!(round(1_000, 40).is_congested());
-        assert!(Round { is_marked: true, ..round(100, 0) }.is_congested());
+        assert!(!is_congested(round(1_000, 10)), "one in a hundred");
+        assert!(!is_congested(round(100, 4)), "four in a hundred happen by chance");
+        assert!(!is_congested(round(5, 2)), "two are never enough");
+        assert!(is_congested(round(100, 6)));
+        assert!(is_congested(round(1_000, 40)));
+        assert!(is_congested(Round { is_marked: true, ..round(100, 0) }));
+    }
+
+    #[test]
+    fn losses_of_small_rounds_add_up() {
+        let reactions = |every: u32| {
+            let mut losses = Losses::default();
+            (0..1_000_u32)
+                .filter(|number| {
+                    let round =
+                        Round { delivered: 9, lost: u32::from(number % every == 0), ..Round::default() };
+                    let is_congested = losses.is_congested_with(&round);
+                    if is_congested {
+                        losses = Losses::default();
+                    } else {
+                        losses.add(&round);
+                    }
+                    is_congested
+                })
+                .count()
+        };
+        assert_eq!(reactions(10), 0, "one packet in a hundred");
+        assert!((100..=340).contains(&reactions(1)), "one in ten: {} reactions", reactions(1));
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(super) struct Path {
     pub(super) mark_above: Option<u32>,
     /// Acknowledgements arrive only at multiples of this, if it is not zero.
     pub(super) clump: Duration,
-    /// From this time on the rate is another.
+    /// From this time on the rate is another; only what follows is counted, after a twentieth of the run.
     pub(super) change: Option<(Duration, u64)>,
 }
 
@@ -40,7 +40,7 @@ impl Path {
     }
 }
 
-/// What became of a run, counted after its first quarter.
+/// What became of a run, counted after its first quarter, or after the change of the path.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     /// Packets delivered, as a part of what the path could carry.
@@ -116,7 +116,7 @@ pub(super) fn run(path: Path, kinds: &[Kind], time: Duration) -> Outcome {
         order: 0,
         dice: Jitter::new(42),
         free_at: Instant::ZERO,
-        measured_from: Instant::ZERO + time / 4,
+        measured_from: Instant::ZERO + path.change.map_or(time / 4, |(at, _)| at + time / 20),
         tally: Tally { delivered: vec![0; kinds.len()], ..Tally::default() },
     };
     for index in 0..kinds.len() {
