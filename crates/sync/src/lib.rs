@@ -8,7 +8,7 @@
 //! `tests/loom_*.rs`; this runs all of them in well under a minute:
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p weft-sync --release --test 'loom_*'
+//! RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test -p weft-sync --test 'loom_*'
 //! ```
 //!
 //! | type | waits by | who needs it |
@@ -16,6 +16,7 @@
 //! | [`Mutex`] | spinning briefly, then the futex | anything short that threads share |
 //! | [`RwLock`] | the same | what is read often; the nodes of the `fine` table |
 //! | [`SpinLock`] | spinning, then giving the processor away | the list heads of the `coarse` table |
+//! | [`Slot`] | not at all, or spinning and the futex | a connection: who finds it busy leaves its packet |
 //! | [`Grace`] | not at all: readers are counted | the lists of the `epoch` table, read without a lock |
 //! | [`Parker`], [`Unparker`] | the futex, with a time-out | one thread that others wake |
 //!
@@ -34,6 +35,7 @@ mod grace;
 mod mutex;
 mod parker;
 mod rwlock;
+mod slot;
 mod spin;
 
 pub use futex::Futex;
@@ -41,4 +43,5 @@ pub use grace::{Grace, Reading};
 pub use mutex::{Mutex, MutexGuard};
 pub use parker::{Parker, Unparker};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use slot::{Entry, Look, Slot, SlotGuard};
 pub use spin::{SpinGuard, SpinLock};

@@ -1,0 +1,425 @@
+//! A lock with a backlog: who finds the slot busy leaves its item and goes, and no item is left lying.
+//!
+//! Algorithm: one word decides. HELD: somebody holds the slot. WANTED: somebody left work for the holder. LOOKED: the
+//! holder only reads, and will do no work. The bits above count the threads that wait for the slot.
+//! * Leaving work: put the item into the backlog, then *want* the slot. If it is free, wanting takes it; if it is
+//!   held, the same exchange sets WANTED; if it is only looked at, the wanting thread waits, for a look is short.
+//! * Leaving the slot: one exchange from HELD to free. It fails if WANTED is set, and the holder stays and does the
+//!   work. If other threads wait for the slot, it is left with WANTED set, and the next holder sees it when it leaves:
+//!   so a thread that is kept busy by others' items is relieved as soon as somebody waits.
+//!
+//! Why nothing is left lying: WANTED and HELD are bits of the same word, so wanting comes either before the holder's
+//! leaving, which then fails, or after it, and then finds the slot free. There is no moment between. A waiter is
+//! counted from before it sleeps until the exchange that makes it the holder, so "others wait" is never stale.
+//!
+//! Races:
+//! * The backlog has its own short lock and a length beside it, which the holder reads first. A deferrer writes the
+//!   length before it wants the slot, and that exchange releases; the holder's leaving acquires. So a holder that
+//!   misses the new length sees WANTED when it leaves.
+//! * A holder may take an item out before its deferrer comes to want the slot. Then WANTED stands for no item, and the
+//!   holder looks once in vain; or the deferrer enters a slot with nothing to do, and leaves.
+//! * A guard that is dropped without leaving (in a panic, say) frees the slot and lets WANTED stand: nothing is lost,
+//!   but it waits for the next one to enter and leave.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+use crate::face::atomic::{AtomicUsize, Ordering};
+use crate::face::{Spin, UnsafeCell, thread};
+use crate::{Futex, SpinLock};
+
+const HELD: u32 = 1;
+const WANTED: u32 = 2;
+const LOOKED: u32 = 4;
+/// One waiting thread.
+const WAITER: u32 = 8;
+
+/// A value that one thread at a time may use, with a bounded backlog of items for it.
+///
+/// ```
+/// use weft_sync::{Entry, Slot};
+///
+/// let slot = Slot::new(Vec::new(), 16); // a connection, and packets for it
+/// let receive = |packet: u32| match slot.enter_or_defer(packet) {
+///     Entry::Entered(mut guard, packet) => {
+///         guard.push(packet);
+///         loop {
+///             while let Some(packet) = guard.next_deferred() {
+///                 guard.push(packet);
+///             }
+///             match guard.leave() {
+///                 Ok(()) => break,
+///                 Err(wanted) => guard = wanted, // somebody deferred a packet just now
+///             }
+///         }
+///     }
+///     Entry::Deferred => {} // the holder has it
+///     Entry::Full(_packet) => {} // dropped, as a network may
+/// };
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| receive(1));
+///     scope.spawn(|| receive(2));
+/// });
+/// assert_eq!(slot.look().len(), 2);
+/// ```
+#[derive(Debug)]
+pub struct Slot<T, I> {
+    word: Futex,
+    held: UnsafeCell<Held<T, I>>,
+    backlog: SpinLock<VecDeque<I>>,
+    /// Items in `backlog`, written under its lock.
+    backlog_len: AtomicUsize,
+    backlog_max: usize,
+}
+
+/// What belongs to the holder.
+#[derive(Debug)]
+struct Held<T, I> {
+    value: T,
+    /// Items taken out of the backlog and not handed over yet.
+    taken: VecDeque<I>,
+}
+
+// SAFETY: the word lets one thread at a time reach what is held; `T` is never shared, except by `look` with itself.
+unsafe impl<T: Send, I: Send> Sync for Slot<T, I> {}
+// SAFETY: the slot owns its value and its items.
+unsafe impl<T: Send, I: Send> Send for Slot<T, I> {}
+
+/// What became of an item.
+#[derive(Debug)]
+pub enum Entry<'a, T, I> {
+    /// The slot is the caller's, which begins with this item.
+    Entered(SlotGuard<'a, T, I>, I),
+    /// The item is in the backlog, and another thread sees to it.
+    Deferred,
+    /// The backlog is full; here is the item again.
+    Full(I),
+}
+
+impl<T, I> Slot<T, I> {
+    /// A free slot. The backlog holds `backlog_max` items, and the holder up to as many again.
+    pub fn new(value: T, backlog_max: usize) -> Self {
+        Self {
+            word: Futex::new(0),
+            held: UnsafeCell::new(Held { value, taken: VecDeque::new() }),
+            backlog: SpinLock::new(VecDeque::new()),
+            backlog_len: AtomicUsize::new(0),
+            backlog_max,
+        }
+    }
+
+    /// Takes the slot for `item` if it is free, and leaves the item to the holder otherwise. Never waits for a holder.
+    pub fn enter_or_defer(&self, item: I) -> Entry<'_, T, I> {
+        if let Some(guard) = self.try_lock() {
+            return Entry::Entered(guard, item);
+        }
+        if let Err(item) = self.defer(item) {
+            return Entry::Full(item);
+        }
+        let mut wanted = self.want();
+        while let Some(mut guard) = wanted {
+            if let Some(item) = guard.next_deferred() {
+                return Entry::Entered(guard, item);
+            }
+            wanted = guard.leave().err();
+        }
+        Entry::Deferred
+    }
+
+    /// Puts an item into the backlog. It will be seen to only if the caller, now or after more items, calls
+    /// [`Slot::want`].
+    ///
+    /// # Errors
+    ///
+    /// The item, if the backlog is full.
+    pub fn defer(&self, item: I) -> Result<(), I> {
+        let mut backlog = self.backlog.lock();
+        if backlog.len() >= self.backlog_max {
+            return Err(item);
+        }
+        backlog.push_back(item);
+        self.backlog_len.store(backlog.len(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Asks for the slot for work that lies ready: the caller gets it, or its holder is told and will do the work.
+    pub fn want(&self) -> Option<SlotGuard<'_, T, I>> {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            if word & LOOKED != 0 {
+                return Some(self.lock());
+            }
+            let is_held = word & HELD != 0;
+            let wanted = if is_held { word | WANTED } else { word | HELD };
+            // Releases, so that the holder sees the work; acquires, for this may be the holder.
+            match self.word.compare_exchange_weak(word, wanted, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return (!is_held).then(|| SlotGuard::of(self)),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Waits until the slot is free and takes it.
+    #[inline]
+    pub fn lock(&self) -> SlotGuard<'_, T, I> {
+        if !self.try_take(HELD, 0) {
+            self.wait_and_take();
+        }
+        SlotGuard::of(self)
+    }
+
+    /// Takes the slot if it is free now.
+    #[inline]
+    pub fn try_lock(&self) -> Option<SlotGuard<'_, T, I>> {
+        self.try_take(HELD, 0).then(|| SlotGuard::of(self))
+    }
+
+    /// Waits until the slot is free and takes it for a short look. A look does no work, so nobody leaves work to it; and
+    /// it is not counted as waiting, so no holder relies on it.
+    pub fn look(&self) -> Look<'_, T, I> {
+        let mut spin = Spin::default();
+        while !self.try_take(HELD | LOOKED, 0) {
+            if !spin.look_again() {
+                thread::yield_now();
+            }
+        }
+        Look { slot: self, stays: PhantomData }
+    }
+
+    /// Takes a free slot; `waiter` is what the taker was counted as.
+    #[inline]
+    fn try_take(&self, bits: u32, waiter: u32) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & HELD == 0 {
+            let taken = (word - waiter) | bits;
+            match self.word.compare_exchange_weak(word, taken, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    #[cold]
+    fn wait_and_take(&self) {
+        let mut spin = Spin::default();
+        while spin.look_again() {
+            if self.try_take(HELD, 0) {
+                return;
+            }
+        }
+        self.word.fetch_add(WAITER, Ordering::Relaxed);
+        while !self.try_take(HELD, WAITER) {
+            let word = self.word.load(Ordering::Relaxed);
+            if word & HELD != 0 {
+                self.word.wait(word, None);
+            }
+        }
+    }
+
+    /// Frees the slot, and lets WANTED stand.
+    fn free(&self) {
+        if self.word.fetch_and(!(HELD | LOOKED), Ordering::Release) >= WAITER {
+            self.word.wake_one();
+        }
+    }
+}
+
+/// The right to use a slot. End it by [`SlotGuard::leave`], so that what others left is not left lying.
+#[must_use = "the slot is held only as long as its guard"]
+#[derive(Debug)]
+pub struct SlotGuard<'a, T, I> {
+    slot: &'a Slot<T, I>,
+    stays: PhantomData<*const ()>,
+}
+
+impl<'a, T, I> SlotGuard<'a, T, I> {
+    fn of(slot: &'a Slot<T, I>) -> Self {
+        Self { slot, stays: PhantomData }
+    }
+
+    /// The oldest item that somebody left.
+    #[inline]
+    pub fn next_deferred(&mut self) -> Option<I> {
+        let slot = self.slot;
+        slot.held.with_mut(|held| {
+            // SAFETY: the guard holds the slot, and `&mut self` makes this the only loan.
+            let taken = unsafe { &mut (*held).taken };
+            if taken.is_empty() && slot.backlog_len.load(Ordering::Relaxed) != 0 {
+                let mut backlog = slot.backlog.lock();
+                std::mem::swap(&mut *backlog, taken);
+                slot.backlog_len.store(0, Ordering::Relaxed);
+            }
+            taken.pop_front()
+        })
+    }
+
+    /// Frees the slot, unless somebody left work meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// The guard, if there is work: take the items, do what is to be done, and leave again.
+    #[inline]
+    pub fn leave(self) -> Result<(), Self> {
+        let mut word = self.slot.word.load(Ordering::Relaxed);
+        loop {
+            let must_stay = word & WANTED != 0 && word < WAITER;
+            let left = if must_stay { word & !WANTED } else { word & !HELD };
+            // Acquires, so that a holder who stays sees the work; releases, for this may be the end.
+            match self.slot.word.compare_exchange_weak(word, left, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) if must_stay => return Err(self),
+                Ok(_) => break,
+                Err(now) => word = now,
+            }
+        }
+        if word >= WAITER {
+            self.slot.word.wake_one();
+        }
+        std::mem::forget(self);
+        Ok(())
+    }
+}
+
+impl<T, I> Deref for SlotGuard<'_, T, I> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the guard holds the slot, and lends the value no longer than it lives itself.
+        self.slot.held.with(|held| unsafe { &(*held).value })
+    }
+}
+
+impl<T, I> DerefMut for SlotGuard<'_, T, I> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the guard holds the slot, and `&mut self` makes this the only loan.
+        self.slot.held.with_mut(|held| unsafe { &mut (*held).value })
+    }
+}
+
+impl<T, I> Drop for SlotGuard<'_, T, I> {
+    fn drop(&mut self) {
+        self.slot.free();
+    }
+}
+
+/// A short look at the value of a slot; others wait for its end.
+#[must_use = "the slot is held only as long as its guard"]
+#[derive(Debug)]
+pub struct Look<'a, T, I> {
+    slot: &'a Slot<T, I>,
+    stays: PhantomData<*const ()>,
+}
+
+impl<T, I> Deref for Look<'_, T, I> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the look holds the slot, and lends the value no longer than it lives itself.
+        self.slot.held.with(|held| unsafe { &(*held).value })
+    }
+}
+
+impl<T, I> Drop for Look<'_, T, I> {
+    fn drop(&mut self) {
+        self.slot.free();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_free_slot_is_entered_and_a_busy_one_is_left_an_item() {
+        let slot = Slot::new((), 2);
+        let Entry::Entered(mut guard, 1) = slot.enter_or_defer(1) else { panic!("busy") };
+        assert!(matches!(slot.enter_or_defer(2), Entry::Deferred));
+        assert!(matches!(slot.enter_or_defer(3), Entry::Deferred));
+        assert!(matches!(slot.enter_or_defer(4), Entry::Full(4)));
+        assert_eq!(guard.next_deferred(), Some(2));
+        let mut guard = guard.leave().expect_err("an item was left");
+        assert_eq!((guard.next_deferred(), guard.next_deferred()), (Some(3), None));
+        guard.leave().expect("nothing was left");
+        assert!(slot.try_lock().is_some());
+    }
+
+    #[test]
+    fn a_wish_without_an_item_is_work_too() {
+        let slot = Slot::<_, ()>::new((), 1);
+        let guard = slot.lock();
+        assert!(slot.want().is_none());
+        let guard = guard.leave().expect_err("it was wanted");
+        guard.leave().expect("once");
+        assert!(slot.want().is_some());
+    }
+
+    #[test]
+    fn a_dropped_guard_leaves_the_work_to_the_next_holder() {
+        let slot = Slot::new((), 1);
+        let guard = slot.lock();
+        assert!(matches!(slot.enter_or_defer(7), Entry::Deferred));
+        drop(guard);
+        let mut guard = slot.try_lock().unwrap().leave().expect_err("still wanted");
+        assert_eq!(guard.next_deferred(), Some(7));
+    }
+
+    #[test]
+    fn who_waits_for_the_slot_relieves_the_holder() {
+        let slot = Slot::new((), 1);
+        let guard = slot.lock();
+        assert!(matches!(slot.enter_or_defer(7), Entry::Deferred));
+        std::thread::scope(|scope| {
+            let relief = scope.spawn(|| slot.lock().next_deferred());
+            while slot.word.load(Ordering::Relaxed) < WAITER {
+                std::thread::yield_now();
+            }
+            guard.leave().expect("another one waits");
+            assert_eq!(relief.join().unwrap(), Some(7));
+        });
+    }
+
+    #[test]
+    fn a_look_is_waited_for_and_left_no_work() {
+        let slot = Slot::<_, ()>::new(5, 1);
+        let look = slot.look();
+        std::thread::scope(|scope| {
+            let wanting = scope.spawn(|| *slot.want().expect("a look takes no wishes"));
+            assert_eq!(*look, 5);
+            drop(look);
+            assert_eq!(wanting.join().unwrap(), 5);
+        });
+    }
+
+    #[test]
+    fn no_item_is_lost_or_doubled_among_threads() {
+        let slot = Slot::new(Vec::new(), 1 << 16);
+        std::thread::scope(|scope| {
+            for thread in 0..4_u32 {
+                let slot = &slot;
+                scope.spawn(move || (0..5_000).for_each(|item| give(slot, thread << 16 | item)));
+            }
+        });
+        let mut items = slot.look().clone();
+        items.sort_unstable();
+        items.dedup();
+        assert_eq!((items.len(), slot.look().len()), (20_000, 20_000));
+    }
+
+    fn give(slot: &Slot<Vec<u32>, u32>, item: u32) {
+        let Entry::Entered(mut guard, item) = slot.enter_or_defer(item) else { return };
+        guard.push(item);
+        loop {
+            while let Some(item) = guard.next_deferred() {
+                guard.push(item);
+            }
+            match guard.leave() {
+                Ok(()) => return,
+                Err(wanted) => guard = wanted,
+            }
+        }
+    }
+}
