@@ -12,7 +12,21 @@
 //! # Ok::<(), String>(())
 //! ```
 
+pub mod cat;
+pub mod cli;
+pub mod cpu;
+pub mod doctor;
+pub mod echo;
 pub mod exit;
+pub mod net;
+pub mod ping;
+pub mod progress;
+pub mod recv;
+pub mod say;
+pub mod send;
+pub mod signal;
+pub mod stat;
+pub mod table;
 pub mod target;
 pub mod transfer;
 pub mod units;

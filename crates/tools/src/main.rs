@@ -1,2 +1,7 @@
 //! The `weft` command.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    weft_tools::cli::main()
+}

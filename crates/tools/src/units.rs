@@ -8,6 +8,12 @@ pub fn bytes(count: u64) -> String {
     scaled(count as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB"])
 }
 
+/// Bytes a second with a binary unit, such as `1.50 MiB/s`.
+#[must_use]
+pub fn byte_rate(bytes_per_second: f64) -> String {
+    format!("{}/s", scaled(bytes_per_second, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB"]))
+}
+
 /// A rate in decimal bits a second, such as `9.41 Gbit/s`.
 #[must_use]
 pub fn bit_rate(bits_per_second: f64) -> String {

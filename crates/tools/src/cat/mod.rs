@@ -1,0 +1,231 @@
+//! `weft cat`: standard input and output over a connection.
+
+mod pump;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use weft_base::{Port, Service};
+use weft_socket::{CloseResult, Listener, Socket};
+
+use crate::exit::{Code, Failure};
+use crate::net::{self, LocalNode, NodeFlags, PeerFlags, Role, SocketFlags};
+use crate::recv::Listening;
+use crate::target::{Target, parse_port};
+use crate::units::{parse_bytes, parse_duration};
+use crate::{echo, say};
+use pump::{Framing, Pump};
+
+/// Connect standard input and output to another node
+///
+/// Connects to HOST, or waits for a connection with --listen. What standard input says goes there, what comes from there
+/// goes to standard output. A connection ends in both directions at once: after the end of the input, `cat` waits until
+/// the other end closes or has said nothing for a while (--wait). An input that is empty from the start only listens.
+#[derive(clap::Args, Debug)]
+#[command(group = clap::ArgGroup::new("where").required(true))]
+pub struct Args {
+    /// The other end: HOST or HOST:PORT (CDP port 7)
+    #[arg(value_name = "HOST[:PORT]", group = "where")]
+    target: Option<Target>,
+
+    /// Wait for a connection on this CDP port
+    #[arg(long, short, value_name = "PORT", group = "where", value_parser = parse_listen_port)]
+    listen: Option<u16>,
+
+    /// Datagram service: each line is a message, each message a line
+    #[arg(long, short)]
+    datagram: bool,
+
+    /// With --datagram: messages are blocks of SIZE bytes instead of lines
+    #[arg(long, value_name = "SIZE", requires = "datagram", value_parser = parse_bytes)]
+    block: Option<u64>,
+
+    /// Send back whatever comes, on any number of connections, until Ctrl-C
+    #[arg(long, requires = "listen")]
+    echo: bool,
+
+    /// Listen again after a connection has ended
+    #[arg(long, short, requires = "listen")]
+    keep: bool,
+
+    /// Silence of the other end after which to close, once the input has ended
+    #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    wait: Duration,
+
+    /// Say on standard error who connected and how it ended
+    #[arg(long, short)]
+    verbose: bool,
+
+    /// Say it as JSON lines, with the counters of the connection
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    peer: PeerFlags,
+    #[command(flatten)]
+    node: NodeFlags,
+    #[command(flatten)]
+    socket: SocketFlags,
+}
+
+fn parse_listen_port(text: &str) -> Result<u16, String> {
+    if text == "0" { Ok(0) } else { parse_port(text).map(Port::get) }
+}
+
+/// What standard error is told about connections.
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Event {
+    Connected {
+        peer: String,
+        underlay: String,
+    },
+    Closed {
+        peer: String,
+        confirmed: bool,
+        discarded_here: u32,
+        discarded_by_peer: u32,
+        stats: serde_json::Value,
+    },
+    Broken {
+        peer: String,
+        why: String,
+        stats: serde_json::Value,
+    },
+}
+
+impl Args {
+    fn service(&self) -> Service {
+        if self.datagram { Service::Datagram } else { Service::Stream }
+    }
+
+    fn framing(&self) -> Framing {
+        match (self.datagram, self.block) {
+            (false, _) => Framing::Stream,
+            (true, None) => Framing::Lines,
+            (true, Some(bytes)) => {
+                Framing::Blocks(usize::try_from(bytes).unwrap_or(usize::MAX).clamp(1, 1 << 30))
+            }
+        }
+    }
+
+    fn tell(&self, event: &Event, text: &str) {
+        if self.json {
+            say::json_note(event);
+        } else if self.verbose {
+            say::note(text);
+        }
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When there is no connection, or one breaks.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    match (&args.target, args.listen) {
+        (Some(target), _) => connect(args, target),
+        (None, Some(port)) => listen(args, port),
+        (None, None) => Err(Failure::new(Code::Usage, "neither a host nor --listen", "give one of them")),
+    }
+}
+
+fn connect(args: &Args, target: &Target) -> Result<(), Failure> {
+    let bound = args.node.bind.map(|at| at.ip());
+    let (peer, at) = args.peer.target(target, Port::ECHO, bound)?;
+    let local = LocalNode::open(&args.node, Role::Client(at.ip()), "cat")?;
+    local.shutdown_on_interrupt(|| {});
+    let options = args.socket.options(args.service());
+    let socket = local.node.connect(peer, &options).map_err(|error| net::connect_failure(&error))?;
+    let result = converse(args, &socket);
+    local.shutdown();
+    result
+}
+
+fn listen(args: &Args, port: u16) -> Result<(), Failure> {
+    let local = LocalNode::open(&args.node, Role::Server, "cat")?;
+    local.shutdown_on_interrupt(|| {});
+    let options = args.socket.options(args.service());
+    let listener = local.node.listen(port, &options).map_err(|error| net::listen_failure(&error))?;
+    listener.set_accept_timeout(None);
+    announce(args, &local, &listener);
+    if args.echo {
+        let json = args.json;
+        let verbose = args.verbose || json;
+        echo::serve(&listener, move |socket, result| {
+            if verbose {
+                let why = result.err().map_or_else(|| "closed".to_owned(), |error| error.to_string());
+                say::note(&format!("{}: {why}", socket.peer_underlay()));
+            }
+        });
+        return Ok(());
+    }
+    let mut result = Ok(());
+    loop {
+        let socket = listener.accept().map_err(|error| net::accept_failure(&error))?;
+        if let Err(failure) = std::mem::replace(&mut result, converse(args, &socket)) {
+            say::failure(&failure);
+        }
+        if !args.keep {
+            break;
+        }
+    }
+    local.shutdown();
+    result
+}
+
+fn announce(args: &Args, local: &LocalNode, listener: &Listener) {
+    let listening = Listening::new(local, listener);
+    if args.json {
+        say::json_note(&listening);
+    } else {
+        say::note(&listening.text());
+    }
+}
+
+/// Speaks over one connection until it ends, and says how.
+fn converse(args: &Args, socket: &Socket) -> Result<(), Failure> {
+    let peer = socket.peer_address().to_string();
+    let underlay = socket.peer_underlay().to_string();
+    let connected = Event::Connected { peer: peer.clone(), underlay: underlay.clone() };
+    args.tell(&connected, &format!("connected with {underlay}, node and port {peer}"));
+    let pump = Arc::new(Pump::new(socket.clone(), args.framing(), args.wait));
+    let spoken = pump.run();
+    let closed = socket.close();
+    let stats = serde_json::from_str(&socket.stats().to_json()).unwrap_or_default();
+    match (spoken, closed) {
+        (Ok(()), Ok(result)) => {
+            args.tell(&closed_event(&peer, &result, stats), &closed_text(&peer, &result));
+            Ok(())
+        }
+        (spoken, closed) => {
+            let failure = match (spoken, closed) {
+                (Err(failure), _) => failure,
+                (Ok(()), Err(error)) => net::close_failure(&error),
+                (Ok(()), Ok(_)) => return Ok(()),
+            };
+            args.tell(&Event::Broken { peer, why: failure.to_string(), stats }, &failure.to_string());
+            Err(failure)
+        }
+    }
+}
+
+fn closed_event(peer: &str, result: &CloseResult, stats: serde_json::Value) -> Event {
+    Event::Closed {
+        peer: peer.to_owned(),
+        confirmed: result.confirmed,
+        discarded_here: result.discarded_here,
+        discarded_by_peer: result.discarded_by_peer,
+        stats,
+    }
+}
+
+fn closed_text(peer: &str, result: &CloseResult) -> String {
+    format!(
+        "{peer} closed, {}; packets discarded: {} here, {} there",
+        if result.confirmed { "confirmed" } else { "unconfirmed" },
+        result.discarded_here,
+        result.discarded_by_peer
+    )
+}

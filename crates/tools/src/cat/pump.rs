@@ -1,0 +1,197 @@
+//! Two directions over one connection: standard input to it, and from it to standard output.
+
+use std::io::{self, BufRead, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weft_socket::{RecvError, SendError, Socket};
+
+use crate::exit::{Code, Failure, cause};
+use crate::net;
+
+/// Bytes moved at a time in a stream.
+const BUFFER_BYTES: usize = 128 << 10;
+/// How often the receiving direction looks whether the input has ended.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What a message is on standard input and output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Framing {
+    /// There are no messages.
+    Stream,
+    /// A line, without its line feed.
+    Lines,
+    /// So many bytes; the last one may be shorter.
+    Blocks(usize),
+}
+
+/// How far standard input is.
+mod input {
+    pub(super) const OPEN: u8 = 0;
+    /// It ended without a byte: this end only listens.
+    pub(super) const EMPTY: u8 = 1;
+    /// It ended, and something was sent.
+    pub(super) const ENDED: u8 = 2;
+    /// Sending failed; the receiving direction will hear why.
+    pub(super) const FAILED: u8 = 3;
+}
+
+pub(super) struct Pump {
+    socket: Socket,
+    framing: Framing,
+    wait: Duration,
+    input: AtomicU8,
+}
+
+impl Pump {
+    pub(super) fn new(socket: Socket, framing: Framing, wait: Duration) -> Self {
+        Self { socket, framing, wait, input: AtomicU8::new(input::OPEN) }
+    }
+
+    /// Moves both directions until the peer closes, or the input has ended and the peer is silent.
+    pub(super) fn run(self: &Arc<Self>) -> Result<(), Failure> {
+        let sender = self.clone();
+        // A thread that reads a terminal cannot be stopped; it ends with the process.
+        let spawned = thread::Builder::new().name("weft-cat-input".into()).spawn(move || sender.send_all());
+        spawned.map_err(|error| Failure::new(Code::Other, cause(&error), "raise the limit of threads"))?;
+        self.receive_all()
+    }
+
+    fn send_all(&self) {
+        let mut stdin = io::stdin().lock();
+        let sent = match self.framing {
+            Framing::Stream => self.send_pieces(&mut stdin, BUFFER_BYTES, false),
+            Framing::Lines => self.send_lines(&mut stdin),
+            Framing::Blocks(bytes) => self.send_pieces(&mut stdin, bytes, true),
+        };
+        let state = match sent {
+            Ok(true) => input::ENDED,
+            Ok(false) => input::EMPTY,
+            Err(InputError::Send) => input::FAILED,
+            Err(InputError::Read(error)) => {
+                crate::say::failure(&Failure::source("standard input", &error));
+                input::ENDED
+            }
+            Err(InputError::Refused(error)) => {
+                crate::say::failure(&net::send_failure(&error));
+                input::ENDED
+            }
+        };
+        self.socket.flush();
+        self.input.store(state, Ordering::Release);
+    }
+
+    /// Sends pieces of at most `bytes`; `whole` fills each of them but the last. Whether anything was sent.
+    fn send_pieces(&self, stdin: &mut impl Read, bytes: usize, whole: bool) -> Result<bool, InputError> {
+        let mut buffer = vec![0; bytes];
+        let mut any = false;
+        loop {
+            let mut len = stdin.read(&mut buffer).map_err(InputError::Read)?;
+            while whole && len > 0 && len < bytes {
+                match stdin.read(&mut buffer[len..]).map_err(InputError::Read)? {
+                    0 => break,
+                    more => len += more,
+                }
+            }
+            if len == 0 {
+                return Ok(any);
+            }
+            self.send(&buffer[..len])?;
+            any = true;
+        }
+    }
+
+    fn send_lines(&self, stdin: &mut impl BufRead) -> Result<bool, InputError> {
+        let mut line = Vec::new();
+        let mut any = false;
+        loop {
+            line.clear();
+            if stdin.read_until(b'\n', &mut line).map_err(InputError::Read)? == 0 {
+                return Ok(any);
+            }
+            if line.last() == Some(&b'\n') {
+                line.pop();
+            }
+            self.send(&line)?;
+            any = true;
+        }
+    }
+
+    fn send(&self, data: &[u8]) -> Result<(), InputError> {
+        match self.socket.send(data) {
+            Ok(_) => Ok(()),
+            Err(error @ (SendError::TooLong { .. } | SendError::TimedOut(_))) => {
+                Err(InputError::Refused(error))
+            }
+            Err(_) => Err(InputError::Send),
+        }
+    }
+
+    fn receive_all(&self) -> Result<(), Failure> {
+        let limit = self.socket.recv_timeout();
+        let mut heard_at = Instant::now();
+        let mut said_all_at = None;
+        self.socket.set_recv_timeout(Some(LOOK_INTERVAL));
+        loop {
+            match self.receive_one() {
+                Ok(Some(())) => heard_at = Instant::now(),
+                Ok(None) => return Ok(()),
+                Err(RecvError::TimedOut(_)) => {
+                    if !self.has_said_all() {
+                        said_all_at = None;
+                    } else if silence(heard_at, *said_all_at.get_or_insert_with(Instant::now)) >= self.wait {
+                        return Ok(());
+                    }
+                    if let Some(limit) = limit.filter(|limit| heard_at.elapsed() >= *limit) {
+                        return Err(net::recv_failure(&RecvError::TimedOut(limit)));
+                    }
+                }
+                Err(error) => return Err(net::recv_failure(&error)),
+            }
+        }
+    }
+
+    /// Whether the input has ended, and the other end has acknowledged all of it.
+    fn has_said_all(&self) -> bool {
+        if self.input.load(Ordering::Acquire) != input::ENDED {
+            return false;
+        }
+        let stats = self.socket.stats();
+        stats.queued_bytes == 0 && stats.in_flight == 0
+    }
+
+    /// Moves what is there to standard output; `None` when the peer has closed.
+    fn receive_one(&self) -> Result<Option<()>, RecvError> {
+        let message = match self.socket.recv_message() {
+            Err(RecvError::EndOfFile) => return Ok(None),
+            result => result?,
+        };
+        let mut stdout = io::stdout().lock();
+        let written = message
+            .parts()
+            .iter()
+            .try_for_each(|part| stdout.write_all(part))
+            .and_then(|()| if self.framing == Framing::Lines { stdout.write_all(b"\n") } else { Ok(()) })
+            .and_then(|()| stdout.flush());
+        if written.is_err() {
+            // Nobody reads any more, as behind `| head`.
+            return Ok(None);
+        }
+        Ok(Some(()))
+    }
+}
+
+fn silence(heard_at: Instant, said_all_at: Instant) -> Duration {
+    heard_at.max(said_all_at).elapsed()
+}
+
+enum InputError {
+    /// Standard input failed.
+    Read(io::Error),
+    /// The socket refused this piece; the connection lives.
+    Refused(SendError),
+    /// The connection is gone.
+    Send,
+}

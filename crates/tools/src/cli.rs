@@ -1,0 +1,71 @@
+//! The command line: which commands there are. What each one takes is in its own file.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::exit::{Code, Failure};
+use crate::{cat, doctor, ping, recv, say, send, stat};
+
+/// Reliable messages and files between machines over UDP, in user space
+///
+/// `weft demo` shows it on this machine. `weft recv DIR` here and `weft send FILE HOST` there move a file.
+#[derive(Parser, Debug)]
+#[command(name = "weft", version, max_term_width = 100, after_long_help = Code::help())]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Send(Box<send::Args>),
+    Recv(Box<recv::Args>),
+    Cat(Box<cat::Args>),
+    Ping(Box<ping::Args>),
+    Stat(stat::Args),
+    Doctor(doctor::Args),
+}
+
+/// Reads the command line, runs the command, and says how it ended.
+#[must_use]
+pub fn main() -> ExitCode {
+    let line = match Line::try_parse() {
+        Ok(line) => line,
+        Err(error) => {
+            // Nothing can be done about a closed terminal.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(Code::Usage.number()) } else { ExitCode::SUCCESS };
+        }
+    };
+    match run(&line.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            say::failure(&failure);
+            failure.into()
+        }
+    }
+}
+
+fn run(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Send(args) => send::run(args),
+        Command::Recv(args) => recv::run(args),
+        Command::Cat(args) => cat::run(args),
+        Command::Ping(args) => ping::run(args),
+        Command::Stat(args) => stat::run(args),
+        Command::Doctor(args) => doctor::run(args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Line::command().debug_assert();
+    }
+}

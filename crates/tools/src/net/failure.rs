@@ -1,0 +1,88 @@
+//! Errors of the socket room as exit codes; their sentences are already what a person wants to read.
+
+use weft_socket::{
+    AcceptError, CloseError, ConnectError, EndReason, Ended, ListenError, RecvError, SendError,
+};
+
+use crate::exit::{Code, Failure};
+
+fn sentence(code: Code, text: &str) -> Failure {
+    let (what, next) = text.split_once("; ").unwrap_or((text, ""));
+    Failure::new(code, what, next)
+}
+
+/// Why nobody can listen.
+#[must_use]
+pub fn listen_failure(error: &ListenError) -> Failure {
+    let code = match error {
+        ListenError::InUse(_) | ListenError::NoPortFree => Code::Address,
+        ListenError::NoRoom | ListenError::NodeDown | _ => Code::Other,
+    };
+    sentence(code, &error.to_string())
+}
+
+/// Why there is no connection.
+#[must_use]
+pub fn connect_failure(error: &ConnectError) -> Failure {
+    let code = match error {
+        ConnectError::Refused { reason, .. } => refusal(*reason),
+        ConnectError::TimedOut { .. } => Code::NoAnswer,
+        ConnectError::WrongService { .. } => Code::Protocol,
+        ConnectError::NoRoute(_) => Code::UnknownHost,
+        ConnectError::InUse(_) | ConnectError::NoPortFree(_) | ConnectError::ToItself(_) => Code::Address,
+        ConnectError::NoRoom | ConnectError::InProgress | ConnectError::NodeDown | _ => Code::Other,
+    };
+    sentence(code, &error.to_string())
+}
+
+fn refusal(reason: EndReason) -> Code {
+    let is_other_protocol =
+        matches!(reason, EndReason::Version | EndReason::Option | EndReason::Service | EndReason::Protocol);
+    if is_other_protocol { Code::Protocol } else { Code::Refused }
+}
+
+/// Why nobody was accepted.
+#[must_use]
+pub fn accept_failure(error: &AcceptError) -> Failure {
+    let code = if matches!(error, AcceptError::TimedOut(_)) { Code::NoAnswer } else { Code::Other };
+    sentence(code, &error.to_string())
+}
+
+/// Why nothing more is received.
+#[must_use]
+pub fn recv_failure(error: &RecvError) -> Failure {
+    let code = match error {
+        RecvError::TimedOut(_) => Code::NoAnswer,
+        RecvError::Ended(ended) => ended_code(ended),
+        RecvError::WouldBlock | RecvError::EndOfFile | RecvError::NotConnected | _ => Code::Other,
+    };
+    sentence(code, &error.to_string())
+}
+
+/// Why nothing more is sent.
+#[must_use]
+pub fn send_failure(error: &SendError) -> Failure {
+    let code = match error {
+        SendError::TimedOut(_) => Code::NoAnswer,
+        SendError::TooLong { .. } => Code::Source,
+        SendError::Closed => Code::Lost,
+        SendError::Ended(ended) => ended_code(ended),
+        SendError::WouldBlock | SendError::NotConnected | SendError::NoMemory | _ => Code::Other,
+    };
+    sentence(code, &error.to_string())
+}
+
+/// Why a close is not known to have delivered everything.
+#[must_use]
+pub fn close_failure(error: &CloseError) -> Failure {
+    let code = match error {
+        CloseError::TimedOut(_) => Code::NoAnswer,
+        CloseError::Ended(ended) => ended_code(ended),
+        CloseError::WouldBlock | _ => Code::Other,
+    };
+    sentence(code, &error.to_string())
+}
+
+fn ended_code(ended: &Ended) -> Code {
+    if matches!(ended.reason, EndReason::Idle | EndReason::GaveUp) { Code::NoAnswer } else { Code::Lost }
+}

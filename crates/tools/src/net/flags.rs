@@ -1,0 +1,363 @@
+//! The flags that several commands share, each with its name, its help and its effect in one place.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weft_base::{NodeId, Port, Service, limits};
+use weft_link::Faults;
+use weft_socket::{Address, Coalescing, CongestionControl, Options, Target as SocketTarget};
+
+use crate::exit::Failure;
+use crate::target::Target;
+use crate::units::{parse_bytes, parse_duration};
+
+/// What this end is.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "This node")]
+pub struct NodeFlags {
+    /// Node number, 1 to 0xfffffe [default: a random unregistered one]
+    ///
+    /// A node with a number of its own answers to that number only; without one it answers to each unregistered number
+    /// (0x800000 to 0xfffffe) that it is called by.
+    #[arg(long, value_name = "N")]
+    pub node: Option<NodeId>,
+
+    /// UDP address to bind; port 0 takes any [default: port 64064 when listening, else any]
+    #[arg(long, visible_alias = "underlay", value_name = "IP:PORT")]
+    pub bind: Option<SocketAddr>,
+
+    /// Threads that do nothing but move packets
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub workers: usize,
+
+    /// How long a waiting thread polls before it sleeps, such as 50us [default: 50us]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub spin: Option<Duration>,
+
+    /// Name under which `weft stat` finds this node [default: COMMAND-PID]
+    #[arg(long, value_name = "NAME")]
+    pub stat_name: Option<String>,
+
+    /// Record every packet on the wire to FILE, as pcapng for Wireshark
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+
+    /// Print a line for every packet on the wire to standard error
+    #[arg(long)]
+    pub trace: bool,
+
+    /// Damage what is sent: a list such as loss=1%,duplicate=1%,reorder=2%/8,delay=5ms
+    ///
+    /// Known are loss, burst=STARTS/ENDS, duplicate, reorder=SHARE/PACKETS, delay, jitter, corrupt and truncate.
+    #[arg(long, value_name = "LIST")]
+    pub fault: Option<Faults>,
+
+    /// Damage what is received, with the same words
+    #[arg(long, value_name = "LIST")]
+    pub fault_in: Option<Faults>,
+
+    /// Seed of the damage; the same seed damages the same packets
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub fault_seed: u64,
+}
+
+/// Who the other end is, beyond `HOST[:PORT]`.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "The other node")]
+pub struct PeerFlags {
+    /// Number of the other node [default: whichever node answers there]
+    #[arg(long, value_name = "N")]
+    pub peer_node: Option<NodeId>,
+
+    /// UDP port of the other node
+    #[arg(long, value_name = "PORT", default_value_t = limits::UDP_PORT)]
+    pub underlay_port: u16,
+
+    /// UDP address of the other node, instead of looking HOST up
+    #[arg(long, value_name = "IP:PORT", conflicts_with = "underlay_port")]
+    pub peer_underlay: Option<SocketAddr>,
+}
+
+impl PeerFlags {
+    /// The end that `target` names and its underlay address, of the address family of `bound`; `default_port` where it names no port.
+    ///
+    /// # Errors
+    /// [`crate::exit::Code::UnknownHost`].
+    pub fn target(
+        &self,
+        target: &Target,
+        default_port: Port,
+        bound: Option<IpAddr>,
+    ) -> Result<(SocketTarget, SocketAddr), Failure> {
+        let at = match self.peer_underlay {
+            Some(at) => at,
+            None => target.resolve(self.underlay_port, bound)?,
+        };
+        let port = target.port.unwrap_or(default_port);
+        let peer = match self.peer_node {
+            Some(node) => (Address { node, port }, at).into(),
+            None => (at, port).into(),
+        };
+        Ok((peer, at))
+    }
+}
+
+/// Options of the sockets. What is not given stays at the default of the specification.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Socket options")]
+pub struct SocketFlags {
+    /// Congestion control of what this end sends: cubic, model, or fixed:PACKETS [default: cubic]
+    #[arg(long, value_name = "NAME", value_parser = parse_congestion)]
+    pub congestion: Option<CongestionControl>,
+
+    /// Do not ask for sealed sequence numbers; the connection is sealed all the same if the other end asks
+    #[arg(long)]
+    pub no_integrity: bool,
+
+    /// Packets the other end may send ahead of the reader [default: 1024]
+    #[arg(long, value_name = "PACKETS")]
+    pub receive_slots: Option<u32>,
+
+    /// Bytes the send queue holds, such as 4M [default: 4M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_usize_bytes)]
+    pub send_bytes: Option<usize>,
+
+    /// Largest message this end takes, such as 64K [default: 16M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_u32_bytes)]
+    pub message_bytes: Option<u32>,
+
+    /// When small messages share a packet: off, busy, or a time to wait of at most 1ms [default: busy]
+    #[arg(long, value_name = "WHEN", value_parser = parse_coalescing)]
+    pub coalescing: Option<Coalescing>,
+
+    /// Silence after which to probe, and after which to drop the connection, such as 10s/30s [default: 60s/300s]
+    #[arg(long, value_name = "INTERVAL/EXPIRY", value_parser = parse_keepalive)]
+    pub keepalive: Option<(Duration, Duration)>,
+
+    /// Confirm a close only when the other end's user has read everything
+    #[arg(long)]
+    pub confirm: bool,
+
+    /// Largest data segment, 512 to 65507 bytes [default: what the link allows]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(512..=65_507))]
+    pub mss: Option<u16>,
+
+    /// CDP port of this end when it connects [default: a random free one]
+    #[arg(long, value_name = "PORT")]
+    pub local_port: Option<u16>,
+
+    /// How long to wait for a connection
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s")]
+    pub connect_timeout: Duration,
+
+    /// How long to try to deliver the rest after a close [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub close_timeout: Option<Duration>,
+
+    /// How long a send waits for room [default: for ever]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub send_timeout: Option<Duration>,
+
+    /// How long a receive waits for data [default: for ever]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub recv_timeout: Option<Duration>,
+
+    /// How long the other end may refuse to read before it is dropped [default: 300s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub no_progress: Option<Duration>,
+
+    /// Longest delay of an acknowledgement [default: 1ms]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub ack_delay: Option<Duration>,
+
+    /// First retransmission time-out [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub rto_init: Option<Duration>,
+
+    /// Connections that may wait to be accepted [default: 128]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub accept_limit: Option<u16>,
+}
+
+impl SocketFlags {
+    /// The options for a socket of `service`.
+    #[must_use]
+    pub fn options(&self, service: Service) -> Options {
+        let mut options = Options::of(service).integrity(!self.no_integrity).confirm(self.confirm);
+        options = options.connect_timeout(self.connect_timeout);
+        // One line per flag: taken over if it was given.
+        options = with(options, self.congestion, Options::congestion);
+        options = with(options, self.receive_slots, Options::receive_slots);
+        options = with(options, self.send_bytes, Options::send_bytes);
+        options = with(options, self.message_bytes, Options::message_bytes);
+        options = with(options, self.coalescing, Options::coalescing);
+        options = with(options, self.keepalive, |o, (interval, expiry)| o.keepalive(interval, expiry));
+        options = with(options, self.mss, Options::mss);
+        options = with(options, self.local_port, Options::local_port);
+        options = with(options, self.close_timeout, Options::close_timeout);
+        options = with(options, self.send_timeout, Options::send_timeout);
+        options = with(options, self.recv_timeout, Options::recv_timeout);
+        options = with(options, self.no_progress, Options::no_progress);
+        options = with(options, self.ack_delay, Options::ack_delay);
+        options = with(options, self.rto_init, Options::rto_init);
+        with(options, self.accept_limit.map(usize::from), Options::accept_limit)
+    }
+}
+
+fn with<T>(options: Options, value: Option<T>, set: impl FnOnce(Options, T) -> Options) -> Options {
+    match value {
+        Some(value) => set(options, value),
+        None => options,
+    }
+}
+
+fn parse_congestion(text: &str) -> Result<CongestionControl, String> {
+    match text.split_once(':') {
+        None if text == "cubic" => Ok(CongestionControl::Cubic),
+        None if text == "model" => Ok(CongestionControl::Model),
+        Some(("fixed", packets)) => match packets.parse() {
+            Ok(packets) if packets > 0 => Ok(CongestionControl::Fixed { packets }),
+            _ => Err(format!("{packets:?} is not a window; give a number of packets, such as fixed:512")),
+        },
+        _ => Err("give cubic, model, or fixed:PACKETS".to_owned()),
+    }
+}
+
+fn parse_coalescing(text: &str) -> Result<Coalescing, String> {
+    match text {
+        "off" => Ok(Coalescing::Off),
+        "busy" => Ok(Coalescing::WhenBusy),
+        _ => match parse_duration(text) {
+            Ok(delay) if delay <= Duration::from_millis(1) => Ok(Coalescing::Delay(delay)),
+            _ => Err("give off, busy, or a time of at most 1ms, such as 200us".to_owned()),
+        },
+    }
+}
+
+fn parse_keepalive(text: &str) -> Result<(Duration, Duration), String> {
+    let (interval, expiry) = text.split_once('/').ok_or("give two times with a slash, such as 10s/30s")?;
+    let (interval, expiry) = (parse_duration(interval)?, parse_duration(expiry)?);
+    // CDP-SYN-12: a peer ignores anything shorter.
+    if interval < Duration::from_secs(1) || expiry < interval * 2 {
+        return Err("the interval must be at least 1s, and the expiry at least twice the interval".to_owned());
+    }
+    Ok((interval, expiry))
+}
+
+fn parse_usize_bytes(text: &str) -> Result<usize, String> {
+    parse_bytes(text).and_then(|bytes| usize::try_from(bytes).map_err(|_| format!("{text:?} is too large")))
+}
+
+fn parse_u32_bytes(text: &str) -> Result<u32, String> {
+    let bytes = parse_bytes(text)?;
+    let bytes = u32::try_from(bytes).ok().filter(|bytes| *bytes <= limits::MESSAGE_BYTES_MAX);
+    bytes.ok_or_else(|| format!("{text:?} is too large; at most {} bytes", limits::MESSAGE_BYTES_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        node: NodeFlags,
+        #[command(flatten)]
+        peer: PeerFlags,
+        #[command(flatten)]
+        socket: SocketFlags,
+    }
+
+    fn parse(words: &[&str]) -> Result<Line, String> {
+        use clap::Parser;
+        Line::try_parse_from([&["x"], words].concat()).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn every_socket_option_reaches_the_socket() {
+        let line = parse(&[
+            "--congestion=fixed:64",
+            "--no-integrity",
+            "--receive-slots=2048",
+            "--send-bytes=1M",
+            "--message-bytes=64K",
+            "--coalescing=200us",
+            "--keepalive=10s/30s",
+            "--confirm",
+            "--mss=1000",
+            "--local-port=5000",
+            "--connect-timeout=3s",
+            "--close-timeout=4s",
+            "--send-timeout=5s",
+            "--recv-timeout=6s",
+            "--no-progress=7s",
+            "--ack-delay=2ms",
+            "--rto-init=250ms",
+            "--accept-limit=9",
+        ])
+        .unwrap();
+        let secs = Duration::from_secs;
+        let expected = Options::datagram()
+            .congestion(CongestionControl::Fixed { packets: 64 })
+            .integrity(false)
+            .receive_slots(2048)
+            .send_bytes(1 << 20)
+            .message_bytes(64 << 10)
+            .coalescing(Coalescing::Delay(Duration::from_micros(200)))
+            .keepalive(secs(10), secs(30))
+            .confirm(true)
+            .mss(1000)
+            .local_port(5000)
+            .connect_timeout(secs(3))
+            .close_timeout(secs(4))
+            .send_timeout(secs(5))
+            .recv_timeout(secs(6))
+            .no_progress(secs(7))
+            .ack_delay(Duration::from_millis(2))
+            .rto_init(Duration::from_millis(250))
+            .accept_limit(9);
+        assert_eq!(line.socket.options(Service::Datagram), expected);
+    }
+
+    #[test]
+    fn what_is_not_given_stays_at_the_default() {
+        let line = parse(&[]).unwrap();
+        let expected = Options::stream().connect_timeout(Duration::from_secs(10));
+        assert_eq!(line.socket.options(Service::Stream), expected);
+        assert!(line.node.bind.is_none() && line.node.fault.is_none());
+    }
+
+    #[test]
+    fn wrong_values_are_refused_with_what_would_be_accepted() {
+        for (flag, part) in [
+            ("--congestion=reno", "cubic, model, or fixed:PACKETS"),
+            ("--congestion=fixed:0", "number of packets"),
+            ("--coalescing=2ms", "at most 1ms"),
+            ("--keepalive=10s", "10s/30s"),
+            ("--keepalive=10s/15s", "twice the interval"),
+            ("--message-bytes=4G", "too large"),
+            ("--mss=100", "512..=65507"),
+            ("--node=0", "1 to 0xfffffe"),
+            ("--bind=nowhere", "invalid socket address"),
+            ("--fault=lose=1%", "one of loss"),
+            ("--connect-timeout=soon", "is not a duration"),
+        ] {
+            let refused = parse(&[flag]).err().unwrap();
+            assert!(refused.contains(part), "{flag}: {refused}");
+        }
+    }
+
+    #[test]
+    fn the_other_end_is_named_by_host_address_and_node() {
+        let port = Port::new(1064).unwrap();
+        let host: Target = "127.0.0.1".parse().unwrap();
+        let plain = parse(&[]).unwrap().peer.target(&host, port, None).unwrap();
+        assert_eq!(plain.0, ("127.0.0.1:64064".parse::<SocketAddr>().unwrap(), port).into());
+        let other: Target = "nowhere.invalid:7".parse().unwrap();
+        let peer = parse(&["--peer-underlay=127.0.0.1:9", "--peer-node=18"]).unwrap().peer;
+        let address = Address { node: NodeId::new(18).unwrap(), port: Port::ECHO };
+        let at: SocketAddr = "127.0.0.1:9".parse().unwrap();
+        assert_eq!(peer.target(&other, port, None).unwrap(), ((address, at).into(), at));
+    }
+}

@@ -1,0 +1,16 @@
+//! Nodes and sockets as the command line describes them.
+
+mod failure;
+mod flags;
+mod open;
+
+pub use failure::{
+    accept_failure, close_failure, connect_failure, listen_failure, recv_failure, send_failure,
+};
+pub use flags::{NodeFlags, PeerFlags, SocketFlags};
+pub use open::{LocalNode, Role};
+
+/// Default CDP port of `weft recv` and `weft send`.
+pub const TRANSFER_PORT: u16 = 1064;
+/// Default CDP port of `weft perf`; the next one takes its datagram connections.
+pub const PERF_PORT: u16 = 1066;

@@ -1,0 +1,160 @@
+//! Opens the node that the flags describe, with recording and damage wrapped around its link.
+
+use std::fs::File;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_base::limits;
+use weft_link::{Fault, FaultCounts, Faults, Link, Pcap, Trace, Udp};
+use weft_socket::{Node, OpenError};
+
+use super::NodeFlags;
+use crate::exit::{Code, Failure, cause};
+use crate::signal;
+
+/// How long a finished command tries to end its connections in good order.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// The same for an interrupted one.
+const HASTY_FAREWELL: Duration = Duration::from_millis(300);
+
+/// Whether others look for this node, and therefore where it is by default.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// It listens: UDP port 64064.
+    Server,
+    /// It connects to an address of this family: any UDP port.
+    Client(IpAddr),
+}
+
+impl Role {
+    fn default_address(self) -> SocketAddr {
+        match self {
+            Self::Server => (Ipv4Addr::UNSPECIFIED, limits::UDP_PORT).into(),
+            // A loopback peer is reached from the loopback address, so that nobody else can speak to this end.
+            Self::Client(peer) if peer.is_loopback() && peer.is_ipv4() => (Ipv4Addr::LOCALHOST, 0).into(),
+            Self::Client(peer) if peer.is_loopback() => (Ipv6Addr::LOCALHOST, 0).into(),
+            Self::Client(peer) if peer.is_ipv4() => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            Self::Client(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        }
+    }
+}
+
+/// A node of this process, and the wrappers around its link that can be asked afterwards.
+#[derive(Clone)]
+pub struct LocalNode {
+    /// The node.
+    pub node: Node,
+    fault: Option<Arc<Fault<Arc<dyn Link>>>>,
+    pcap: Option<Arc<Pcap<Arc<dyn Link>, File>>>,
+}
+
+impl LocalNode {
+    /// Opens the node of `command` that `flags` describe.
+    ///
+    /// # Errors
+    /// [`Code::Address`] if the address is taken, [`Code::Destination`] if the recording cannot be made.
+    pub fn open(flags: &NodeFlags, role: Role, command: &str) -> Result<Self, Failure> {
+        let bind = flags.bind.unwrap_or(role.default_address());
+        let stat_name =
+            flags.stat_name.clone().unwrap_or_else(|| format!("{command}-{}", std::process::id()));
+        let mut builder = Node::builder().bind(bind).workers(flags.workers).stat_name(stat_name);
+        if let Some(node) = flags.node {
+            builder = builder.node(node);
+        }
+        if let Some(spin) = flags.spin {
+            builder = builder.spin(spin);
+        }
+        let mut opened = Wrapped::default();
+        if flags.pcap.is_some() || flags.trace || flags.fault.is_some() || flags.fault_in.is_some() {
+            opened = Wrapped::around(flags, bind)?;
+            builder = builder.link(opened.link.take().ok_or_else(|| bind_failure(bind, "no link"))?);
+        }
+        let node = builder.open().map_err(|error| open_failure(&error, bind))?;
+        Ok(Self { node, fault: opened.fault, pcap: opened.pcap })
+    }
+
+    /// Ends the node in good order: connections are closed, the recording is complete.
+    pub fn shutdown(&self) {
+        self.end(FAREWELL);
+    }
+
+    /// Ends the node when the user interrupts the program; `last_words` are said first.
+    pub fn shutdown_on_interrupt(&self, last_words: impl FnOnce() + Send + 'static) {
+        let node = self.clone();
+        signal::on_interrupt(move || {
+            last_words();
+            node.end(HASTY_FAREWELL);
+        });
+    }
+
+    fn end(&self, limit: Duration) {
+        self.node.shutdown(limit);
+        if let Some(Err(error)) = self.pcap.as_ref().map(|pcap| pcap.flush()) {
+            crate::say::note(&format!("weft: the recording is not complete: {}", cause(&error)));
+        }
+    }
+
+    /// What the damage did to packets sent and received, if there was any damage to do.
+    #[must_use]
+    pub fn fault_counts(&self) -> Option<(FaultCounts, FaultCounts)> {
+        self.fault.as_ref().map(|fault| fault.counts())
+    }
+}
+
+/// A UDP link with recording and damage around it. Recordings show the wire: what was damaged on its way out, and what
+/// is to be damaged on its way in.
+#[derive(Default)]
+struct Wrapped {
+    link: Option<Arc<dyn Link>>,
+    fault: Option<Arc<Fault<Arc<dyn Link>>>>,
+    pcap: Option<Arc<Pcap<Arc<dyn Link>, File>>>,
+}
+
+impl Wrapped {
+    fn around(flags: &NodeFlags, bind: SocketAddr) -> Result<Self, Failure> {
+        let udp = Udp::bind(bind).map_err(|error| bind_failure(bind, &cause(&error)))?;
+        let mut link: Arc<dyn Link> = Arc::new(udp);
+        let mut wrapped = Self::default();
+        if let Some(path) = &flags.pcap {
+            let pcap = Pcap::create(link, path)
+                .map_err(|error| Failure::destination(&path.to_string_lossy(), &error))?;
+            let pcap = Arc::new(pcap);
+            wrapped.pcap = Some(pcap.clone());
+            link = pcap;
+        }
+        if flags.trace {
+            link = Arc::new(Trace::new(link, io::stderr()));
+        }
+        if flags.fault.is_some() || flags.fault_in.is_some() {
+            let (outward, inward) =
+                (flags.fault.unwrap_or(Faults::NONE), flags.fault_in.unwrap_or(Faults::NONE));
+            let fault = Fault::new(link, flags.fault_seed, outward, inward)
+                .map_err(|error| Failure::new(Code::Other, cause(&error), "raise the limit of open files"))?;
+            let fault = Arc::new(fault);
+            wrapped.fault = Some(fault.clone());
+            link = fault;
+        }
+        wrapped.link = Some(link);
+        Ok(wrapped)
+    }
+}
+
+fn open_failure(error: &OpenError, bind: SocketAddr) -> Failure {
+    if let OpenError::Bind { source, .. } = error {
+        return bind_failure(bind, &cause(source));
+    }
+    let text = error.to_string();
+    let (what, next) = text.split_once("; ").unwrap_or((&text, ""));
+    Failure::new(Code::Other, what, next)
+}
+
+fn bind_failure(bind: SocketAddr, why: &str) -> Failure {
+    let next = if why.contains("in use") {
+        "another program has that UDP port; end it, or give another with --bind IP:PORT"
+    } else {
+        "give an address of this machine with --bind IP:PORT"
+    };
+    Failure::new(Code::Address, format!("cannot bind UDP {bind}: {why}"), next)
+}

@@ -1,0 +1,258 @@
+//! `weft ping`: round trips to an echo service.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use weft_base::{Port, Service};
+use weft_socket::{RecvError, Socket};
+
+use crate::exit::{Code, Failure};
+use crate::net::{self, LocalNode, NodeFlags, PeerFlags, Role, SocketFlags};
+use crate::target::Target;
+use crate::units::{self, parse_bytes, parse_duration};
+use crate::{say, signal};
+
+/// How many figures of a time are kept.
+const FIGURES: u8 = 3;
+
+/// Measure round trips to an echo service
+///
+/// `weft cat --listen 7 --echo --datagram` and `weft perf --server` offer one, on CDP port 7. Each round trip is one
+/// message there and back over one connection; a lost packet is sent again and shows as a long round trip.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The echo service: HOST or HOST:PORT (CDP port 7)
+    #[arg(value_name = "HOST[:PORT]")]
+    target: Target,
+
+    /// Bytes of a message
+    #[arg(long, short, value_name = "SIZE", default_value = "64", value_parser = parse_bytes)]
+    size: u64,
+
+    /// Round trips to make [default: until Ctrl-C, or 10000 with --flood or --spin]
+    #[arg(long, short, value_name = "N")]
+    count: Option<u64>,
+
+    /// Time from one round trip to the next
+    #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    interval: Duration,
+
+    /// One round trip after the other, without a pause or a line each
+    #[arg(long, conflicts_with = "interval")]
+    flood: bool,
+
+    /// As --flood, and never sleep while waiting for the answer
+    #[arg(long, conflicts_with = "interval")]
+    spin: bool,
+
+    /// How long to wait for an answer
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    timeout: Duration,
+
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    peer: PeerFlags,
+    #[command(flatten)]
+    node: NodeFlags,
+    #[command(flatten)]
+    socket: SocketFlags,
+}
+
+/// The result of a series of round trips.
+#[derive(Serialize, Clone, PartialEq, Debug)]
+pub struct Summary {
+    size_bytes: u64,
+    count: u64,
+    mode: &'static str,
+    min_us: f64,
+    mean_us: f64,
+    p50_us: f64,
+    p90_us: f64,
+    p99_us: f64,
+    p99_9_us: f64,
+    max_us: f64,
+    packets_sent: u64,
+    retransmitted: u64,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When there is no connection, or an answer does not come or differs.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let bound = args.node.bind.map(|at| at.ip());
+    let (peer, at) = args.peer.target(&args.target, Port::ECHO, bound)?;
+    let local = LocalNode::open(&args.node, Role::Client(at.ip()), "ping")?;
+    let socket = local
+        .node
+        .connect(peer, &args.socket.options(Service::Datagram))
+        .map_err(|error| hint(net::connect_failure(&error), &args.target))?;
+    socket.set_recv_timeout(Some(args.timeout));
+    let stop = signal::interrupted();
+    if !args.json {
+        say::line(&format!("ping {} ({at}): {} bytes of data, over CDP", args.target, args.size));
+    }
+    let mut series = Series::new(args, socket)?;
+    let result = series.run(&stop);
+    let summary = series.summary();
+    let _ = series.socket.close_timeout(Duration::from_secs(1));
+    local.shutdown();
+    if let Some(summary) = summary {
+        if args.json { say::json(&summary) } else { print(&summary) }
+    }
+    result
+}
+
+fn hint(failure: Failure, target: &Target) -> Failure {
+    if failure.code == Code::Refused {
+        let next = format!(
+            "start `weft perf --server` or `weft cat --listen 7 --echo --datagram` on {}",
+            target.host
+        );
+        return Failure { next, ..failure };
+    }
+    failure
+}
+
+struct Series<'a> {
+    args: &'a Args,
+    socket: Socket,
+    histogram: Histogram<u64>,
+    message: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl<'a> Series<'a> {
+    fn new(args: &'a Args, socket: Socket) -> Result<Self, Failure> {
+        let size = usize::try_from(args.size).unwrap_or(usize::MAX).min(1 << 31);
+        let message: Vec<u8> = (0..=255).cycle().take(size).collect();
+        let histogram = Histogram::new(FIGURES)
+            .map_err(|error| Failure::new(Code::Other, format!("no histogram: {error}"), ""))?;
+        Ok(Self { args, socket, histogram, answer: vec![0; size + 1], message })
+    }
+
+    fn is_paced(&self) -> bool {
+        !self.args.flood && !self.args.spin
+    }
+
+    fn run(&mut self, stop: &AtomicBool) -> Result<(), Failure> {
+        let count = self.args.count.unwrap_or(if self.is_paced() { u64::MAX } else { 10_000 });
+        let mut next_at = Instant::now();
+        for number in 0..count {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            // A number in each message, so that an answer to another one is noticed.
+            let mark = number.to_le_bytes();
+            let len = mark.len().min(self.message.len());
+            self.message[..len].copy_from_slice(&mark[..len]);
+            let time = self.round_trip()?;
+            self.histogram.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+            if !self.is_paced() {
+                continue;
+            }
+            if !self.args.json {
+                say::line(&format!("seq {number}  {}", units::duration(time)));
+            }
+            next_at += self.args.interval;
+            if number + 1 < count {
+                wait_until(next_at, stop);
+            }
+        }
+        Ok(())
+    }
+
+    fn round_trip(&mut self) -> Result<Duration, Failure> {
+        let started_at = Instant::now();
+        self.socket.send(&self.message).map_err(|e| net::send_failure(&e))?;
+        let len = if self.args.spin { self.spin(started_at) } else { self.socket.recv(&mut self.answer) };
+        let time = started_at.elapsed();
+        let len = len.map_err(|error| self.recv_failure(&error))?;
+        if self.answer[..len] != self.message[..] {
+            let what = format!("{} answers something else than it was sent", self.args.target);
+            return Err(Failure::new(Code::Protocol, what, "check that an echo service listens there"));
+        }
+        Ok(time)
+    }
+
+    fn spin(&mut self, started_at: Instant) -> Result<usize, RecvError> {
+        loop {
+            match self.socket.try_recv(&mut self.answer) {
+                Err(RecvError::WouldBlock) if started_at.elapsed() < self.args.timeout => {
+                    std::hint::spin_loop();
+                }
+                Err(RecvError::WouldBlock) => return Err(RecvError::TimedOut(self.args.timeout)),
+                result => return result,
+            }
+        }
+    }
+
+    fn recv_failure(&self, error: &RecvError) -> Failure {
+        if *error == RecvError::EndOfFile {
+            let what = format!("{} closed the connection", self.args.target);
+            return Failure::new(Code::Lost, what, "check that an echo service listens there");
+        }
+        net::recv_failure(error)
+    }
+
+    fn summary(&self) -> Option<Summary> {
+        if self.histogram.is_empty() {
+            return None;
+        }
+        let stats = self.socket.stats();
+        let micros = |nanos: u64| nanos as f64 / 1e3;
+        let at = |quantile| micros(self.histogram.value_at_quantile(quantile));
+        Some(Summary {
+            size_bytes: self.args.size,
+            count: self.histogram.len(),
+            mode: match (self.args.spin, self.args.flood) {
+                (true, _) => "spinning",
+                (_, true) => "blocking, flood",
+                _ => "blocking",
+            },
+            min_us: micros(self.histogram.min()),
+            mean_us: self.histogram.mean() / 1e3,
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p99_us: at(0.99),
+            p99_9_us: at(0.999),
+            max_us: micros(self.histogram.max()),
+            packets_sent: stats.packets_sent,
+            retransmitted: stats.retransmitted,
+        })
+    }
+}
+
+/// Sleeps in short steps, so that Ctrl-C is answered at once.
+fn wait_until(at: Instant, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let left = at.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        std::thread::sleep(left.min(Duration::from_millis(50)));
+    }
+}
+
+fn print(summary: &Summary) {
+    let time = |micros: f64| units::duration(Duration::from_secs_f64(micros / 1e6));
+    say::line(&format!(
+        "\n{} round trips of {} bytes ({}), {} of {} packets sent again",
+        summary.count, summary.size_bytes, summary.mode, summary.retransmitted, summary.packets_sent
+    ));
+    say::line(&format!(
+        "min {}  mean {}  p50 {}  p90 {}  p99 {}  p99.9 {}  max {}",
+        time(summary.min_us),
+        time(summary.mean_us),
+        time(summary.p50_us),
+        time(summary.p90_us),
+        time(summary.p99_us),
+        time(summary.p99_9_us),
+        time(summary.max_us)
+    ));
+}

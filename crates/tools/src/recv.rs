@@ -1,0 +1,166 @@
+//! `weft recv`: takes what `weft send` sends.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde::Serialize;
+use weft_base::Service;
+use weft_socket::{Listener, Socket, Stream};
+
+use crate::exit::{Code, Failure};
+use crate::net::{self, LocalNode, NodeFlags, Role, SocketFlags};
+use crate::progress::{Progress, Style};
+use crate::say;
+use crate::transfer::destination::Destination;
+use crate::transfer::receiver;
+
+/// Transfers at the same time; others wait until one has ended.
+const TRANSFERS_MAX: usize = 16;
+/// Longest silence of a sender; one that hashes says so every second.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// How long to wait for the sender's close after the last word.
+const CLOSE_WAIT: Duration = Duration::from_secs(2);
+
+/// Receive files and directories from `weft send`
+///
+/// Takes transfers until Ctrl-C. A file appears under its final name only when it is complete and its BLAKE3 digest is
+/// right; until then it is NAME.weft-part, and a repeated transfer goes on from there. A file that exists and differs
+/// is refused.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Directory that files arrive in
+    dir: PathBuf,
+
+    /// End after one transfer
+    #[arg(long)]
+    once: bool,
+
+    /// Let an arriving file take the place of another of its name
+    #[arg(long)]
+    overwrite: bool,
+
+    /// CDP port to listen on; 0 takes any
+    #[arg(long, value_name = "PORT", default_value_t = net::TRANSFER_PORT)]
+    port: u16,
+
+    /// Print events as JSON lines to standard output
+    #[arg(long)]
+    json: bool,
+
+    /// Print failures only
+    #[arg(long, short)]
+    quiet: bool,
+
+    #[command(flatten)]
+    node: NodeFlags,
+    #[command(flatten)]
+    socket: SocketFlags,
+}
+
+/// Where a listener listens, for scripts.
+#[derive(Serialize)]
+pub struct Listening {
+    event: &'static str,
+    underlay: String,
+    node: String,
+    port: u16,
+}
+
+impl Listening {
+    /// The place of `listener` on `local`.
+    #[must_use]
+    pub fn new(local: &LocalNode, listener: &Listener) -> Self {
+        Self {
+            event: "listening",
+            underlay: local.node.underlay().to_string(),
+            node: local.node.id().to_string(),
+            port: listener.local_address().port.get(),
+        }
+    }
+
+    /// The same for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("listening on UDP {}, node {}, port {}", self.underlay, self.node, self.port)
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Whatever keeps it from listening, and with `--once` whatever befell the transfer.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let style = Style::choose(args.json, args.quiet);
+    let result = serve(args, &style);
+    if let (Err(failure), Style::Events) = (&result, &style) {
+        say::json(&say::FailureEvent::new(failure));
+    }
+    result
+}
+
+fn serve(args: &Args, style: &Style) -> Result<(), Failure> {
+    let destination = Arc::new(Destination::open(&args.dir, args.overwrite)?);
+    let local = LocalNode::open(&args.node, Role::Server, "recv")?;
+    let options = args.socket.options(Service::Stream).recv_timeout(SILENCE_MAX);
+    let listener = local.node.listen(args.port, &options).map_err(|e| net::listen_failure(&e))?;
+    listener.set_accept_timeout(None);
+    local.shutdown_on_interrupt(|| {});
+    announce(&Listening::new(&local, &listener), args, style);
+    if args.once {
+        let socket = listener.accept().map_err(|e| net::accept_failure(&e))?;
+        let result = take(&socket, &destination, style);
+        local.shutdown();
+        return result;
+    }
+    let running = Arc::new(AtomicUsize::new(0));
+    loop {
+        let socket = listener.accept().map_err(|e| net::accept_failure(&e))?;
+        while running.load(Ordering::Acquire) >= TRANSFERS_MAX {
+            thread::sleep(Duration::from_millis(50));
+        }
+        running.fetch_add(1, Ordering::AcqRel);
+        let (destination, style, running) = (destination.clone(), style.clone(), running.clone());
+        thread::spawn(move || {
+            if let Err(failure) = take(&socket, &destination, &style) {
+                style.failure(&failure);
+            }
+            running.fetch_sub(1, Ordering::AcqRel);
+        });
+    }
+}
+
+fn announce(listening: &Listening, args: &Args, style: &Style) {
+    if matches!(style, Style::Events) {
+        say::json(listening);
+    }
+    style.note(&format!("{}; files go to {:?}", listening.text(), args.dir));
+    if !args.once {
+        style.note("Ctrl-C ends it");
+    }
+}
+
+/// One transfer, from the first frame to the close.
+fn take(socket: &Socket, destination: &Destination, style: &Style) -> Result<(), Failure> {
+    let peer = socket.peer_underlay().to_string();
+    let stream =
+        Stream::try_from(socket.clone()).map_err(|error| Failure::new(Code::Other, error.to_string(), ""))?;
+    let progress = Progress::new(style, &peer);
+    let received = receiver::receive(&stream, destination, &progress);
+    progress.clear();
+    let result = received.map_err(|error| error.into_failure(&peer));
+    if result.is_ok() {
+        // The sender closes first, when it has read the last frame.
+        stream.set_recv_timeout(Some(CLOSE_WAIT));
+        let _ = stream.recv(&mut [0; 1]);
+    }
+    let _ = stream.close_timeout(CLOSE_WAIT);
+    let report = result?;
+    progress.conclude("received", &report);
+    match report.failures.first() {
+        None => Ok(()),
+        Some(first) => Err(first.clone()),
+    }
+}

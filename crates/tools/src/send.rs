@@ -1,0 +1,148 @@
+//! `weft send`: files and directories to a `weft recv`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weft_base::{Port, Service};
+use weft_socket::Stream;
+
+use crate::exit::{Code, Failure};
+use crate::net::{self, LocalNode, NodeFlags, PeerFlags, Role, SocketFlags};
+use crate::progress::{Progress, Style, files};
+use crate::target::Target;
+use crate::transfer::manifest::{Links, Manifest};
+use crate::transfer::sender;
+use crate::units;
+
+/// Longest silence of a receiver; one that hashes says so every second.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// How long to wait for the end of a connection on which everything has been confirmed.
+const CLOSE_WAIT: Duration = Duration::from_secs(2);
+
+/// Send files and directories to a `weft recv`
+///
+/// Each file is checked by a BLAKE3 digest and appears under its final name only when it is complete. An interrupted
+/// transfer goes on where it stopped when the command is repeated. Permissions and times are kept.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Files and directories, and last the receiver: HOST or HOST:PORT (CDP port 1064)
+    #[arg(required = true, num_args = 2.., value_names = ["PATH", "HOST[:PORT]"])]
+    paths_and_target: Vec<PathBuf>,
+
+    /// What to do with symbolic links inside directories
+    #[arg(long, value_enum, default_value_t = Links::Keep)]
+    links: Links,
+
+    /// Print events as JSON lines to standard output
+    #[arg(long)]
+    json: bool,
+
+    /// Print failures only
+    #[arg(long, short)]
+    quiet: bool,
+
+    #[command(flatten)]
+    peer: PeerFlags,
+    #[command(flatten)]
+    node: NodeFlags,
+    #[command(flatten)]
+    socket: SocketFlags,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Everything that keeps one of the files from arriving.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let style = Style::choose(args.json, args.quiet);
+    let result = send(args, &style);
+    if let (Err(failure), Style::Events) = (&result, &style) {
+        crate::say::json(&crate::say::FailureEvent::new(failure));
+    }
+    result
+}
+
+fn send(args: &Args, style: &Style) -> Result<(), Failure> {
+    let (target, paths) = split(&args.paths_and_target)?;
+    let manifest = Manifest::collect(paths, args.links)?;
+    for skipped in &manifest.skipped {
+        style.note(&format!("weft: {skipped}"));
+    }
+    let bound = args.node.bind.map(|at| at.ip());
+    let port = Port::new(net::TRANSFER_PORT).unwrap_or(Port::ECHO);
+    let (peer, at) = args.peer.target(&target, port, bound)?;
+    let local = LocalNode::open(&args.node, Role::Client(at.ip()), "send")?;
+    let goes_on = "interrupted; repeat the command and it goes on where it stopped";
+    local.shutdown_on_interrupt(move || crate::say::note(goes_on));
+    let socket = local
+        .node
+        .connect(peer, &args.socket.options(Service::Stream).recv_timeout(SILENCE_MAX))
+        .map_err(|error| hint(net::connect_failure(&error), &target))?;
+    style.note(&format!(
+        "sending {}, {} to {target}",
+        files(manifest.files()),
+        units::bytes(manifest.bytes())
+    ));
+    let stream = Stream::try_from(socket).map_err(|e| Failure::new(Code::Other, e.to_string(), ""))?;
+    let progress = Progress::new(style, "");
+    let sent = sender::send(&stream, &manifest, &progress);
+    progress.clear();
+    let report = sent.map_err(|error| error.into_failure(&target.to_string()))?;
+    // Everything was confirmed by the receiver itself; the close adds nothing that could matter.
+    let _ = stream.close_timeout(CLOSE_WAIT);
+    local.shutdown();
+    progress.conclude("sent", &report);
+    match report.failures.as_slice() {
+        [] => Ok(()),
+        [only] => Err(only.clone()),
+        [first, ..] => {
+            let what = format!("{} could not be sent", files(report.failures.len() as u64));
+            Err(Failure::new(first.code, what, "see the reasons above, and repeat the command"))
+        }
+    }
+}
+
+/// The last word is the receiver.
+fn split(words: &[PathBuf]) -> Result<(Target, &[PathBuf]), Failure> {
+    let usage =
+        |what: String| Failure::new(Code::Usage, what, "the last argument is the receiver: HOST[:PORT]");
+    let Some((last, paths)) = words.split_last() else { return Err(usage("nothing to send".to_owned())) };
+    let text = last.to_str().ok_or_else(|| usage(format!("{last:?} is not a host")))?;
+    if text.contains('/') {
+        return Err(usage(format!("{text:?} is a path, not a host")));
+    }
+    Ok((text.parse().map_err(usage)?, paths))
+}
+
+/// For the commonest mishap: nobody started the other half.
+fn hint(failure: Failure, target: &Target) -> Failure {
+    let host = &target.host;
+    if failure.code == Code::Refused {
+        return Failure { next: format!("start `weft recv DIR` on {host}"), ..failure };
+    }
+    if failure.code == Code::NoAnswer {
+        let next = format!("start `weft recv DIR` on {host}, and let UDP port 64064 pass");
+        return Failure { next, ..failure };
+    }
+    failure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_is_the_receiver() {
+        let words: Vec<PathBuf> = ["a", "b/c", "host:99"].map(PathBuf::from).to_vec();
+        let (target, paths) = split(&words).unwrap();
+        assert_eq!((target.to_string().as_str(), paths.len()), ("host:99", 2));
+    }
+
+    #[test]
+    fn a_forgotten_receiver_is_noticed() {
+        let words: Vec<PathBuf> = ["a", "b/c"].map(PathBuf::from).to_vec();
+        let failure = split(&words).unwrap_err();
+        assert_eq!(failure.code, Code::Usage);
+        assert!(failure.to_string().contains("the last argument is the receiver"), "{failure}");
+    }
+}

@@ -1,0 +1,41 @@
+//! Ctrl-C and SIGTERM.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::exit::Code;
+
+/// Runs `farewell` when the user interrupts the program, and ends it with [`Code::Interrupted`].
+///
+/// Where signals cannot be caught, the operating system's way of ending the program stays.
+pub fn on_interrupt(farewell: impl FnOnce() + Send + 'static) {
+    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return };
+    let waiter = thread::Builder::new().name("weft-signals".into()).spawn(move || {
+        if signals.forever().next().is_some() {
+            farewell();
+            std::process::exit(i32::from(Code::Interrupted.number()));
+        }
+    });
+    drop(waiter);
+}
+
+/// A flag that the first interrupt raises, for commands that sum up before they end; the second one ends the program.
+#[must_use]
+pub fn interrupted() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let raised = flag.clone();
+    let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return flag };
+    let waiter = thread::Builder::new().name("weft-signals".into()).spawn(move || {
+        for _ in signals.forever() {
+            if raised.swap(true, Ordering::SeqCst) {
+                std::process::exit(i32::from(Code::Interrupted.number()));
+            }
+        }
+    });
+    drop(waiter);
+    flag
+}

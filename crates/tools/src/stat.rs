@@ -1,0 +1,209 @@
+//! `weft stat`: what the nodes of this user are doing, in the manner of `ss -i`.
+
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use weft_socket::stat;
+
+use crate::exit::{Code, Failure, cause};
+use crate::say;
+use crate::units::{self, parse_duration};
+
+/// Show the connections and counters of running nodes
+///
+/// Finds every node of this user on this machine: those of the `weft` command, and those of programs that gave theirs a
+/// name for statistics.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Nodes to show, by name [default: all]
+    names: Vec<String>,
+
+    /// Print a JSON object per node and line
+    #[arg(long)]
+    json: bool,
+
+    /// Repeat after this time, until Ctrl-C
+    #[arg(long, short, value_name = "TIME", value_parser = parse_duration)]
+    watch: Option<Duration>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`Code::NoEngine`] when there is nothing to show.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    loop {
+        show(args)?;
+        match args.watch {
+            Some(pause) => thread::sleep(pause.max(Duration::from_millis(100))),
+            None => return Ok(()),
+        }
+    }
+}
+
+fn show(args: &Args) -> Result<(), Failure> {
+    let running = stat::list().map_err(|error| {
+        Failure::new(
+            Code::NoEngine,
+            format!("cannot look for nodes: {}", cause(&error)),
+            "check $XDG_RUNTIME_DIR",
+        )
+    })?;
+    if let Some(missing) = args.names.iter().find(|name| !running.contains(name)) {
+        let next = match running.as_slice() {
+            [] => "no node runs at present".to_owned(),
+            names => format!("these run: {}", names.join(", ")),
+        };
+        return Err(Failure::new(Code::NoEngine, format!("no node is called {missing:?}"), next));
+    }
+    let chosen = if args.names.is_empty() { &running } else { &args.names };
+    if chosen.is_empty() {
+        let next = "start one, such as `weft perf --server`, and look again as the same user";
+        return Err(Failure::new(Code::NoEngine, "no node of this user runs on this machine", next));
+    }
+    for name in chosen {
+        // A node that ends between the list and the question is not worth a word.
+        let Ok(text) = stat::query(name) else { continue };
+        let Ok(mut node) = serde_json::from_str::<Value>(&text) else {
+            let what = format!("node {name:?} answers something that is no JSON");
+            return Err(Failure::new(Code::Protocol, what, "check that both programs have the same version"));
+        };
+        if args.json {
+            node["name"] = Value::from(name.as_str());
+            say::json(&node);
+        } else {
+            lines(name, &node).iter().for_each(|line| say::line(line));
+        }
+    }
+    Ok(())
+}
+
+/// One node for people.
+fn lines(name: &str, node: &Value) -> Vec<String> {
+    let mut lines = vec![format!("{name}  node {} at UDP {}", text(&node["node"]), text(&node["underlay"]))];
+    for port in array(&node["ports"]) {
+        lines.push(format!(
+            "    {}: in {} packets, {}  out {} packets, {}  per call {:.1} in, {:.1} out",
+            text(&port["link"]),
+            number(&port["packets_in"]),
+            units::bytes(number(&port["bytes_in"])),
+            number(&port["packets_out"]),
+            units::bytes(number(&port["bytes_out"])),
+            ratio(&port["packets_in"], &port["receive_calls"]),
+            ratio(&port["packets_out"], &port["send_calls"]),
+        ));
+    }
+    let drops: Vec<String> = node["drops"]
+        .as_object()
+        .map(|drops| drops.iter().map(|(reason, count)| format!("{reason} {count}")).collect())
+        .unwrap_or_default();
+    if !drops.is_empty() {
+        lines.push(format!("    dropped: {}", drops.join(", ")));
+    }
+    for listener in array(&node["listeners"]) {
+        lines.push(format!(
+            "  LISTEN       {:<8}  {}  waiting {}, half-open {}, accepted {}",
+            text(&listener["service"]),
+            text(&listener["address"]),
+            number(&listener["waiting"]),
+            number(&listener["half_open"]),
+            number(&listener["accepted"]),
+        ));
+    }
+    for connection in array(&node["connections"]) {
+        lines.extend(connection_lines(connection));
+    }
+    lines
+}
+
+fn connection_lines(c: &Value) -> [String; 4] {
+    [
+        format!(
+            "  {:<11}  {:<8}  {} → {} at {}",
+            text(&c["state"]),
+            text(&c["service"]),
+            text(&c["local"]),
+            text(&c["peer"]),
+            text(&c["underlay"])
+        ),
+        format!(
+            "      rtt {} (least {})  rto {}  {} window {}  in flight {}  peer's room {}  own room {}  mss {}",
+            time(&c["rtt_ns"]),
+            time(&c["rtt_min_ns"]),
+            time(&c["rto_ns"]),
+            text(&c["congestion"]),
+            number(&c["congestion_window"]),
+            number(&c["in_flight"]),
+            number(&c["send_window"]),
+            number(&c["receive_window"]),
+            number(&c["mss"]),
+        ),
+        format!(
+            "      sent {} ({} acknowledged, {} queued)  received {}",
+            units::bytes(number(&c["bytes_sent"])),
+            units::bytes(number(&c["bytes_acked"])),
+            units::bytes(number(&c["queued_bytes"])),
+            units::bytes(number(&c["bytes_received"])),
+        ),
+        format!(
+            "      packets: sent {}, again {}, lost {}, spurious {}  received {}, twice {}, out of order {}  limited by {}",
+            number(&c["packets_sent"]),
+            number(&c["retransmitted"]),
+            number(&c["lost"]),
+            number(&c["spurious"]),
+            number(&c["packets_received"]),
+            number(&c["duplicates"]),
+            number(&c["out_of_order"]),
+            text(&c["limited_by"]),
+        ),
+    ]
+}
+
+fn array(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("?")
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+fn ratio(of: &Value, per: &Value) -> f64 {
+    number(of) as f64 / number(per).max(1) as f64
+}
+
+fn time(value: &Value) -> String {
+    value.as_u64().map_or_else(|| "unknown".to_owned(), |nanos| units::duration(Duration::from_nanos(nanos)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_shown_with_links_listeners_and_connections() {
+        let node = serde_json::json!({
+            "node": "0x800001", "underlay": "127.0.0.1:9", "drops": {"short": 3},
+            "ports": [{"link": "udp", "packets_in": 10, "receive_calls": 4, "bytes_in": 2048}],
+            "listeners": [{"address": "0x800001:7", "service": "stream", "accepted": 2}],
+            "connections": [{"state": "ESTABLISHED", "service": "stream", "rtt_ns": 120_000, "limited_by": "path loss"}],
+        });
+        let all = lines("perf-7", &node).join("\n");
+        for part in [
+            "perf-7  node 0x800001 at UDP 127.0.0.1:9",
+            "udp: in 10 packets, 2.00 KiB",
+            "per call 2.5 in",
+            "dropped: short 3",
+            "LISTEN       stream    0x800001:7  waiting 0, half-open 0, accepted 2",
+            "ESTABLISHED",
+            "rtt 120 µs",
+            "limited by path loss",
+        ] {
+            assert!(all.contains(part), "{part:?} is not in\n{all}");
+        }
+    }
+}
