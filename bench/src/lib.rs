@@ -9,6 +9,7 @@
 
 pub mod pipes;
 mod report;
+pub mod rivals;
 pub mod sockets;
 
 pub use report::{Report, cpu_seconds, percentile};

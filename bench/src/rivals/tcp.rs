@@ -1,0 +1,112 @@
+//! Kernel TCP: a stream of messages, and messages there and back.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::time::Instant;
+
+use super::{Choices, Outcome, Request, Tally, Test, any_port, say_ready};
+
+/// Bytes a receiver asks for with one call.
+const PIECE_BYTES: usize = 256 << 10;
+
+pub(super) fn serve(request: &Request, control: &TcpStream) -> io::Result<Tally> {
+    let listener = TcpListener::bind(any_port(control)?)?;
+    say_ready(control, listener.local_addr()?)?;
+    let (stream, _) = listener.accept()?;
+    if request.test == Test::TcpPing { echo(request, stream) } else { drain(request, stream) }
+}
+
+fn drain(request: &Request, mut stream: TcpStream) -> io::Result<Tally> {
+    stream.set_nonblocking(request.spin)?;
+    let mut piece = vec![0; PIECE_BYTES];
+    let (mut bytes, mut started) = (0, None);
+    loop {
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(more) => bytes += more as u64,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(error) => return Err(error),
+        }
+        started = started.or_else(|| Some(Instant::now()));
+    }
+    let seconds = started.map_or(0.0, |started| started.elapsed().as_secs_f64());
+    let messages = bytes / request.size as u64;
+    Ok(Tally { messages, bytes, seconds, cpu_seconds: 0.0 })
+}
+
+fn echo(request: &Request, mut stream: TcpStream) -> io::Result<Tally> {
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(request.spin)?;
+    let mut message = vec![0; request.size];
+    let (started, mut messages) = (Instant::now(), 0);
+    while read_whole(&mut stream, &mut message)? {
+        stream.write_all(&message)?;
+        messages += 1;
+    }
+    let bytes = messages * request.size as u64;
+    Ok(Tally { messages, bytes, seconds: started.elapsed().as_secs_f64(), cpu_seconds: 0.0 })
+}
+
+/// Fills `message`, spinning if the stream does not block. False at the end of the stream.
+fn read_whole(stream: &mut TcpStream, message: &mut [u8]) -> io::Result<bool> {
+    let mut filled = 0;
+    while filled < message.len() {
+        match stream.read(&mut message[filled..]) {
+            Ok(0) => return Ok(false),
+            Ok(more) => filled += more,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+fn connect(choices: &Choices, data: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(data)?;
+    stream.set_nodelay(choices.no_delay)?;
+    set_controller(&stream, &choices.controller)?;
+    Ok(stream)
+}
+
+fn set_controller(stream: &TcpStream, name: &str) -> io::Result<()> {
+    let (fd, len) = (stream.as_raw_fd(), libc::socklen_t::try_from(name.len()).map_err(io::Error::other)?);
+    // SAFETY: the name lives through the call and has the length given.
+    let result =
+        unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_ptr().cast(), len) };
+    if result == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    Err(io::Error::new(error.kind(), format!("TCP's congestion controller \"{name}\": {error}")))
+}
+
+pub(super) fn send(request: &Request, choices: &Choices, data: SocketAddr) -> io::Result<Outcome> {
+    let mut stream = connect(choices, data)?;
+    let message = vec![0xA5; request.size];
+    let (started, mut sent) = (Instant::now(), 0);
+    while started.elapsed() < choices.time {
+        // The clock is not asked for every message.
+        for _ in 0..16 {
+            stream.write_all(&message)?;
+        }
+        sent += 16;
+    }
+    Ok(Outcome { sent, ..Outcome::default() })
+}
+
+pub(super) fn ping(request: &Request, choices: &Choices, data: SocketAddr) -> io::Result<Outcome> {
+    let mut stream = connect(&Choices { no_delay: true, ..choices.clone() }, data)?;
+    stream.set_nonblocking(request.spin)?;
+    let mut message = vec![0xA5; request.size];
+    let (started, mut round_trips_ns) = (Instant::now(), Vec::new());
+    while started.elapsed() < choices.time {
+        let sent = Instant::now();
+        stream.write_all(&message)?;
+        if !read_whole(&mut stream, &mut message)? {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        round_trips_ns.push(u64::try_from(sent.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    }
+    Ok(Outcome { sent: round_trips_ns.len() as u64, round_trips_ns, ..Outcome::default() })
+}

@@ -1,0 +1,52 @@
+//! Every rival over the loopback interface, briefly.
+
+use super::*;
+
+fn measure(test: Test, size: usize, spin: bool) -> Outcome {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| answer(&listener.accept().unwrap().0).unwrap());
+        let choices =
+            Choices { time: Duration::from_millis(50), no_delay: true, controller: "cubic".to_owned() };
+        run(&Request { test, size, spin }, &choices, address).unwrap()
+    })
+}
+
+#[test]
+fn tcp_delivers_what_was_sent() {
+    for (size, spin) in [(64, false), (1 << 17, false), (1000, true)] {
+        let outcome = measure(Test::Tcp, size, spin);
+        assert!(outcome.sent > 0);
+        assert_eq!(outcome.arrived.bytes, outcome.sent * size as u64);
+        assert_eq!(outcome.arrived.messages, outcome.sent);
+    }
+}
+
+#[test]
+fn udp_delivers_no_more_than_was_sent() {
+    for (test, spin) in [(Test::Udp, false), (Test::UdpJoined, false), (Test::Udp, true)] {
+        let outcome = measure(test, 1000, spin);
+        assert!(outcome.arrived.messages > 0 && outcome.arrived.messages <= outcome.sent, "{outcome:?}");
+        assert_eq!(outcome.arrived.bytes, outcome.arrived.messages * 1000);
+    }
+}
+
+#[test]
+fn round_trips_are_measured_spinning_and_sleeping() {
+    for test in [Test::TcpPing, Test::UdpPing] {
+        for spin in [false, true] {
+            let outcome = measure(test, 64, spin);
+            assert!(!outcome.round_trips_ns.is_empty(), "{test:?}");
+        }
+    }
+}
+
+#[test]
+fn requests_and_results_survive_being_lines() {
+    let request = Request { test: Test::UdpJoined, size: 1472, spin: true };
+    assert_eq!(request.to_string().parse::<Request>().unwrap(), request);
+    let tally = Tally { messages: 3, bytes: 4, seconds: 0.25, cpu_seconds: 0.5 };
+    assert_eq!(tally.to_string().parse::<Tally>().unwrap(), tally);
+    assert!("tcp 64".parse::<Request>().is_err());
+}

@@ -1,0 +1,151 @@
+//! Kernel UDP: messages one by one, messages joined for the kernel to cut, and messages there and back.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use super::{Choices, Outcome, Request, Tally, Test, any_port, say_ready};
+use crate::sockets;
+
+/// A datagram of this many bytes ends a test. No test sends any of its size.
+const END_BYTES: usize = 3;
+/// How long a lost round trip is waited for.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// How long a server waits for anything at all.
+const DESERTED: Duration = Duration::from_secs(5);
+/// Room for whatever arrives with one call.
+const PIECE_BYTES: usize = 1 << 16;
+
+pub(super) fn serve(request: &Request, control: &TcpStream) -> io::Result<Tally> {
+    let socket = UdpSocket::bind(any_port(control)?)?;
+    let ready = || say_ready(control, socket.local_addr()?);
+    sockets::enlarge_buffers(&socket);
+    socket.set_read_timeout(Some(DESERTED))?;
+    socket.set_nonblocking(request.spin)?;
+    if request.test == Test::UdpPing {
+        ready()?;
+        return echo(&socket);
+    }
+    if request.test == Test::UdpJoined {
+        sockets::set(&socket, libc::SOL_UDP, libc::UDP_GRO, 1)?;
+    }
+    ready()?;
+    drain(request, &socket)
+}
+
+/// Counts what arrives. A joined buffer is a whole number of messages, and the size tells how many.
+fn drain(request: &Request, socket: &UdpSocket) -> io::Result<Tally> {
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut tally = Tally::default();
+    let (mut first, mut last) = (None, Instant::now());
+    loop {
+        let len = match socket.recv(&mut piece) {
+            Ok(END_BYTES) => break,
+            Ok(len) => len,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && last.elapsed() < DESERTED => continue,
+            Err(error) => return Err(error),
+        };
+        tally.bytes += len as u64;
+        tally.messages += (len / request.size) as u64;
+        // The clock is asked once for many messages; the end is exact to these.
+        if first.is_none() || tally.messages.is_multiple_of(64) || len > request.size {
+            last = Instant::now();
+            first = first.or(Some(last));
+        }
+    }
+    tally.seconds = first.map_or(0.0, |first| (last - first).as_secs_f64());
+    Ok(tally)
+}
+
+fn echo(socket: &UdpSocket) -> io::Result<Tally> {
+    let mut piece = vec![0; PIECE_BYTES];
+    let (mut messages, mut bytes) = (0, 0);
+    let (started, mut heard) = (Instant::now(), Instant::now());
+    loop {
+        match socket.recv_from(&mut piece) {
+            Ok((END_BYTES, _)) => break,
+            Ok((len, from)) => {
+                socket.send_to(&piece[..len], from)?;
+                messages += 1;
+                bytes += len as u64;
+                if messages % 1024 == 0 {
+                    heard = Instant::now();
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && heard.elapsed() < DESERTED => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Tally { messages, bytes, seconds: started.elapsed().as_secs_f64(), cpu_seconds: 0.0 })
+}
+
+fn connect(data: SocketAddr) -> io::Result<UdpSocket> {
+    let any: SocketAddr = if data.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+    let socket = UdpSocket::bind(any)?;
+    sockets::enlarge_buffers(&socket);
+    socket.connect(data)?;
+    Ok(socket)
+}
+
+/// Ends the test on the other side. Repeated, because one may be lost behind what still lies in the queue.
+fn say_end(socket: &UdpSocket) {
+    for _ in 0..10 {
+        std::thread::sleep(Duration::from_millis(10));
+        // The server has gone when an earlier one arrived.
+        let _ = socket.send(&[0; END_BYTES]);
+    }
+}
+
+pub(super) fn send(request: &Request, choices: &Choices, data: SocketAddr) -> io::Result<Outcome> {
+    let socket = connect(data)?;
+    let per_call = if request.test == Test::UdpJoined {
+        let size = i32::try_from(request.size).map_err(io::Error::other)?;
+        sockets::set(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, size)?;
+        (65_000 / request.size).clamp(1, 64)
+    } else {
+        1
+    };
+    let message = vec![0xA5; request.size * per_call];
+    let (started, mut sent) = (Instant::now(), 0);
+    while started.elapsed() < choices.time {
+        // The clock is not asked for every message.
+        for _ in 0..16 {
+            match socket.send(&message) {
+                Ok(_) => sent += per_call as u64,
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    if per_call > 1 {
+        sockets::set(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0)?;
+    }
+    say_end(&socket);
+    Ok(Outcome { sent, ..Outcome::default() })
+}
+
+pub(super) fn ping(request: &Request, choices: &Choices, data: SocketAddr) -> io::Result<Outcome> {
+    let socket = connect(data)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_nonblocking(request.spin)?;
+    let (message, mut piece) = (vec![0xA5; request.size], vec![0; PIECE_BYTES]);
+    let (started, mut round_trips_ns, mut sent) = (Instant::now(), Vec::new(), 0);
+    while started.elapsed() < choices.time {
+        let left = Instant::now();
+        socket.send(&message)?;
+        sent += 1;
+        let mut is_back = false;
+        while !is_back && left.elapsed() < PATIENCE {
+            match socket.recv(&mut piece) {
+                Ok(_) => is_back = true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if is_back {
+            round_trips_ns.push(u64::try_from(left.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        }
+    }
+    say_end(&socket);
+    Ok(Outcome { sent, round_trips_ns, ..Outcome::default() })
+}
