@@ -19,7 +19,7 @@ pub enum LimitedBy {
 }
 
 impl LimitedBy {
-    /// All verdicts, in the order of [`Stats::limited_time`].
+    /// All verdicts, in the order of [`Stats::limited_time_ns`].
     pub const ALL: [Self; 4] =
         [Self::Application, Self::ReceiverWindow, Self::CongestionWindow, Self::PathLoss];
 

@@ -558,7 +558,10 @@ fn a_held_fin_does_not_move_the_edge_back() {
     let before = outputs(pair.server(), now).iter().map(edge).max().unwrap();
     rest.into_iter().for_each(|packet| pair.deliver_to_server(packet));
     let answers = outputs(pair.server(), now);
-    assert!(!answers.is_empty() && answers.iter().all(|packet| edge(packet) >= before), "{before} {answers:?}");
+    assert!(
+        !answers.is_empty() && answers.iter().all(|packet| edge(packet) >= before),
+        "{before} {answers:?}"
+    );
 }
 
 /// [CDP-ST-F] [CDP-ST-38] [CDP-ST-43] A confirmed close waits until the peer's user has read everything.

@@ -38,7 +38,10 @@ impl Sender {
     }
 
     fn idle_verdict(&mut self) -> LimitedBy {
-        self.flight.rate.mark_app_limited(self.flight.in_flight());
+        let in_flight = self.flight.in_flight();
+        if in_flight < self.congestion.window() {
+            self.flight.rate.mark_app_limited(in_flight);
+        }
         LimitedBy::Application
     }
 
@@ -77,6 +80,7 @@ impl Sender {
             && let Some(rate) = self.congestion.pacing_rate()
             && let Err(due) = self.pacer.poll(now, rate)
         {
+            self.was_limited = true;
             timers.set(Timer::Pace, due);
             return Err(verdict);
         }
