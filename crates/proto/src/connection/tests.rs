@@ -675,3 +675,12 @@ fn a_refused_message_is_called_for_when_it_fits() {
     pair.run(MS, false);
     assert_eq!(pair.client.send(&[3; 20_000]), Ok(20_000));
 }
+
+/// [CDP-LIM-8] Messages in a packet that is still being filled count against the send queue.
+#[test]
+fn an_open_packet_counts_against_the_send_queue() {
+    let server = Config::new(Service::Datagram, 1_444);
+    let mut pair = Pair::open(&Config { send_bytes: 500, ..server.clone() }, &server);
+    let taken = (0..1_000).take_while(|_| pair.client.send(&[1; 10]).is_ok()).count();
+    assert!((40..=50).contains(&taken), "{taken} messages of 10 bytes in a queue of 500");
+}

@@ -73,7 +73,7 @@ impl Connection {
                 let packets = self.packets_held();
                 let fits = buffered + bytes <= self.config.send_bytes && packets < self.config.send_packets;
                 // a message longer than the queue is taken when nothing else is held
-                fits || packets == 0
+                fits || (packets == 0 && buffered == 0)
             }
         }
     }
