@@ -83,8 +83,6 @@ setup "$b" 10.64.0.2 fd64::2
 # Frames to this neighbour carry an address that is nobody's, so they cross and are dropped: a sender alone is measured.
 WEFT_SINK=10.64.0.9
 ip -n "$b" neighbour add "$WEFT_SINK" lladdr 02:00:00:00:00:99 dev "$b"
-ping_once() { ip netns exec "$b" ping -c 1 -W 2 10.64.0.1; }
-ping_once >/dev/null 2>&1 || sleep 0.2
 
 place() {
     if [ "$priority" -gt 0 ]; then
