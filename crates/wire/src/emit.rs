@@ -67,6 +67,7 @@ impl Grease {
 ///
 /// If `body` is longer than 65507 bytes.
 pub fn emit_data(head: &mut Vec<u8>, header: &Header, body: &[u8], sealed: bool) {
+    // [CDP-LIM-11] a packet has at most 65535 bytes
     assert!(body.len() <= usize::from(MSS_MAX), "a data segment of {} bytes fits no packet", body.len());
     debug_assert!(!header.kind.has_tlvs());
     let mut bytes = Header { length: packet_length(HEADER_LEN + body.len()), ..*header }.emit();

@@ -240,6 +240,7 @@ impl Header {
             kind,
             eom,
             ece,
+            // [CDP-HDR-6] read, and never a reason to accept or refuse
             rtx: bytes[0] & RTX != 0,
             ce: bytes[0] & CE != 0,
             hop: bytes[0] & HOP,

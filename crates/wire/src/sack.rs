@@ -27,7 +27,7 @@ pub struct Sack {
 }
 
 impl Sack {
-    /// Bits in the longest bitmap (CDP-LIM-7).
+    /// [CDP-LIM-7] Bits in the longest bitmap.
     pub const BITS_MAX: u32 = weft_base::limits::SACK_BITS;
 
     /// A bitmap, as short as it can be, that holds the bits in `held`; those it cannot reach are left out.
@@ -171,6 +171,7 @@ mod tests {
         }
     }
 
+    /// [CDP-LIM-7] A bitmap tells of 512 numbers, and what lies beyond is left for later.
     #[test]
     fn runs_cross_words_and_end_with_the_bitmap() {
         let sack = Sack::from_held((60..70).chain(500..600));

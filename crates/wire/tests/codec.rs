@@ -141,13 +141,16 @@ proptest! {
 
     /// [CDP-HDR-1] A header says after parsing what it said before emitting.
     #[test]
-    fn a_header_survives((header, length) in (prop::sample::select(Kind::ALL.to_vec()).prop_flat_map(header), any::<u16>())) {
+    fn a_header_survives(
+        header in prop::sample::select(Kind::ALL.to_vec()).prop_flat_map(header), length: u16,
+    ) {
         let header = Header { length, ..header };
         prop_assert_eq!(header.emit().len(), header.buffer_len());
         prop_assert_eq!(Header::parse(&header.emit()), Ok(header));
     }
 
-    /// [CDP-SEAL-2] [CDP-SEAL-3] [CDP-SEAL-5] [CDP-FLG-2] Data survives, sealed or not, and so does its number.
+    /// [CDP-SEAL-2] [CDP-SEAL-3] [CDP-SEAL-5] [CDP-FLG-2] [CDP-HDR-6] Data survives, sealed or not, a retransmission or
+    /// not, and so does its number.
     #[test]
     fn data_survives(header in header(Kind::Data), body in vec(any::<u8>(), 0..1500), sealed: bool) {
         let mut bytes = b"a packet before".to_vec();
@@ -161,7 +164,7 @@ proptest! {
         prop_assert_eq!(packet.payload(), Bytes::from(body));
     }
 
-    /// [CDP-TLV-1] [CDP-TLV-2] [CDP-TLV-7] [CDP-TLV-9] [CDP-SYN-1] [CDP-SYN-3] [CDP-SEAL-4] Control packets survive,
+    /// [CDP-TLV-1] [CDP-TLV-2] [CDP-TLV-7] [CDP-TLV-9] [CDP-SYN-1] [CDP-SYN-3] [CDP-SEAL-4] [CDP-HDR-6] Control packets survive,
     /// with all their TLVs, padded or not, with a TLV that nobody knows or not.
     #[test]
     fn control_survives(
@@ -228,7 +231,9 @@ proptest! {
 
     /// [CDP-CHK-1] Nothing that an underlay hands over makes the parser or its getters panic.
     #[test]
-    fn any_bytes_are_judged(bytes in vec(any::<u8>(), 0..300), flags in prop::sample::select(vec![2_u8, 0x12, 0x10, 0x18, 4])) {
+    fn any_bytes_are_judged(
+        bytes in vec(any::<u8>(), 0..300), flags in prop::sample::select(vec![2_u8, 0x12, 0x10, 0x18, 4]),
+    ) {
         let mut bytes = bytes;
         if bytes.len() >= 28 {
             let length = u16::try_from(bytes.len()).unwrap().to_be_bytes();

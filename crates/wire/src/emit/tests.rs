@@ -21,6 +21,21 @@ fn data(len: usize) -> Packet {
     packet(&bytes)
 }
 
+/// [CDP-LIM-11] The longest packet has 65535 bytes.
+#[test]
+fn the_longest_packet_passes() {
+    let longest = data(usize::from(MSS_MAX));
+    assert_eq!(longest.bytes().len(), 65_535);
+    assert_eq!(longest.seq(true), Seq::new(7));
+}
+
+/// [CDP-LIM-11] A longer one is never made.
+#[test]
+#[should_panic(expected = "65508 bytes")]
+fn a_longer_packet_is_refused() {
+    emit_data(&mut Vec::new(), &header(Kind::Data), &[0; 65_508], false);
+}
+
 /// [CDP-SEAL-7] [CDP-SEQ-7] The seal is computed again for each transmission: another window, another seal.
 #[test]
 fn each_transmission_has_its_own_seal() {

@@ -82,7 +82,7 @@ pub(crate) fn parse(bytes: &[u8], kind: Kind, ece: bool) -> Option<Parsed> {
     let mut seen = Seen(0);
     for (count, tlv) in RawTlvs::new(bytes).enumerate() {
         let tlv = tlv.ok()?;
-        // [CDP-TLV-8] more than 32 TLVs
+        // [CDP-TLV-8] [CDP-LIM-10] more than 32 TLVs
         if count >= TLVS_MAX {
             return None;
         }

@@ -141,7 +141,7 @@ fn pad_ends_the_list() {
     assert_eq!(parsed, Tlvs { discarded: Some(7), ..Tlvs::default() });
 }
 
-/// [CDP-TLV-8] More than 32 TLVs; PAD is not counted.
+/// [CDP-TLV-8] [CDP-LIM-10] More than 32 TLVs; PAD is not counted.
 #[test]
 fn thirty_two_tlvs_are_the_most() {
     let mut list = vec![(200_u8, &[][..]); 32];
