@@ -252,7 +252,7 @@ impl Engine {
         let node = self.core.directory.own();
         let try_port = |port: CdpPort| -> Result<Option<Arc<Slot>>, ConnectError> {
             let flow = FlowKey { local: Address { node, port }, remote };
-            if flow.local == flow.remote || self.core.table.find(&flow).is_some() {
+            if flow.local == flow.remote || !self.core.make_free(&flow) {
                 return Ok(None);
             }
             let secret = reset::secret().map_err(ConnectError::System)?;

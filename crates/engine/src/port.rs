@@ -198,7 +198,7 @@ impl Port {
     /// Takes the lead, unless somebody has it.
     pub(crate) fn try_lead(&self) -> Option<Lead<'_>> {
         let taken = self.is_led.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst);
-        taken.is_ok().then_some(Lead { port: self })
+        taken.is_ok().then(|| Lead { port: self })
     }
 
     pub(crate) fn is_led(&self) -> bool {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use weft_base::{Instant, limits};
+use weft_base::{FlowKey, Instant, limits};
 use weft_link::Interest as LinkInterest;
 use weft_proto::{Event, State};
 use weft_sync::MutexGuard;
@@ -88,6 +88,18 @@ impl Core {
         self.look_at_end(slot, live, now);
         self.remove(slot, live);
         packet
+    }
+
+    /// Whether a new connection may take this flow; one that is over makes way for it ([CDP-ST-G]).
+    pub(crate) fn make_free(&self, flow: &FlowKey) -> bool {
+        let Some(slot) = self.table.find(flow) else { return true };
+        let mut live = slot.lock();
+        let is_over = live.connection.yields_to_syn();
+        if is_over {
+            live.connection.forget();
+            self.remove(&slot, &mut live);
+        }
+        is_over
     }
 
     /// Hands the packets that others left at the busy slot to the machine.

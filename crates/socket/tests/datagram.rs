@@ -1,0 +1,128 @@
+//! The datagram service between two nodes: whole messages, in order, with their boundaries.
+
+mod common;
+
+use std::thread;
+use std::time::Duration;
+
+use common::{Pair, pattern};
+use weft_socket::{Coalescing, Options, RecvError, SendError};
+
+fn lengths() -> impl Iterator<Item = usize> {
+    [0, 1, 2, 63, 64, 500, 1_443, 1_444, 1_445, 5_000, 70_000, 0, 7].into_iter().cycle()
+}
+
+/// [CDP-DG-1] Each send makes one message, possibly empty, and each is delivered whole, with its boundaries.
+fn boundaries_are_kept(pair: &Pair, count: usize) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for (number, len) in lengths().take(count).enumerate() {
+                assert_eq!(pair.connected.send(&pattern(len, number as u64)).unwrap(), len);
+            }
+            pair.connected.flush();
+        });
+        for (number, len) in lengths().take(count).enumerate() {
+            let message = pair.accepted.recv_message().unwrap();
+            assert!(message.to_vec() == pattern(len, number as u64), "message {number} of {len} bytes");
+        }
+    });
+}
+
+#[test]
+fn boundaries_are_kept_over_udp() {
+    boundaries_are_kept(&Pair::over_udp(&Options::datagram()), 400);
+}
+
+#[test]
+fn boundaries_are_kept_without_coalescing() {
+    boundaries_are_kept(&Pair::over_udp(&Options::datagram().coalescing(Coalescing::Off)), 400);
+}
+
+#[test]
+fn boundaries_are_kept_on_a_bad_network() {
+    let faults = "loss=3%,duplicate=2%,reorder=3%,corrupt=1%";
+    boundaries_are_kept(&Pair::over_faults(&Options::datagram(), faults, 21), 200);
+}
+
+/// [CDP-COA-1] Small messages that follow each other closely share packets.
+#[test]
+fn a_burst_of_small_messages_shares_packets() {
+    const COUNT: usize = 20_000;
+    let pair = Pair::over_udp(&Options::datagram());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..COUNT {
+                pair.connected.send(&(number as u64).to_le_bytes()).unwrap();
+            }
+        });
+        let mut buffer = [0; 8];
+        for number in 0..COUNT {
+            assert_eq!(pair.accepted.recv(&mut buffer).unwrap(), 8);
+            assert_eq!(u64::from_le_bytes(buffer), number as u64);
+        }
+    });
+    let packets = pair.connected.stats().packets_sent;
+    assert!(packets < COUNT as u64 / 2, "{packets} packets for {COUNT} messages");
+}
+
+/// [CDP-COA-7] What waits for company leaves within a millisecond although its sender does nothing more.
+#[test]
+fn the_last_of_a_burst_is_not_left_behind() {
+    let pair = Pair::over_udp(&Options::datagram());
+    for round in 0..50_u8 {
+        for number in 0..7 {
+            pair.connected.send(&[round, number]).unwrap();
+        }
+        let mut buffer = [0; 2];
+        for number in 0..7 {
+            pair.accepted.recv(&mut buffer).unwrap();
+            assert_eq!(buffer, [round, number]);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_the_buffer_is_told() {
+    let pair = Pair::over_udp(&Options::datagram());
+    pair.connected.send(b"a message").unwrap();
+    pair.connected.send(b"next").unwrap();
+    let mut buffer = [0; 4];
+    let received = pair.accepted.recv_whole(&mut buffer).unwrap();
+    assert_eq!((received.len, received.truncated, &buffer), (4, 5, b"a me"));
+    assert_eq!(pair.accepted.recv(&mut buffer).unwrap(), 4);
+    assert_eq!(&buffer, b"next");
+}
+
+/// [CDP-DG-6] A send larger than the limit fails with EMSGSIZE and sends nothing.
+#[test]
+fn a_message_above_the_limit_is_refused() {
+    let pair = Pair::over_udp(&Options::datagram().message_bytes(100_000));
+    let refused = pair.connected.send(&vec![0; 100_001]).unwrap_err();
+    assert_eq!(refused, SendError::TooLong { len: 100_001, limit: 100_000 });
+    assert_eq!(refused.errno(), weft_socket::errno::EMSGSIZE);
+    pair.connected.send(b"small").unwrap();
+    assert_eq!(pair.accepted.recv_message().unwrap().to_vec(), b"small");
+}
+
+#[test]
+fn the_end_is_no_empty_message() {
+    let pair = Pair::over_udp(&Options::datagram());
+    pair.connected.send(b"").unwrap();
+    pair.connected.close_start();
+    assert_eq!(pair.accepted.recv(&mut [0; 4]).unwrap(), 0);
+    assert_eq!(pair.accepted.recv(&mut [0; 4]), Err(RecvError::EndOfFile));
+}
+
+#[test]
+fn a_delay_that_was_asked_for_is_short() {
+    let pair = Pair::over_udp(&Options::datagram().coalescing(Coalescing::Delay(Duration::from_secs(9))));
+    pair.accepted.set_recv_timeout(Some(Duration::from_secs(5)));
+    for number in 0..5_u8 {
+        pair.connected.send(&[number]).unwrap();
+    }
+    for number in 0..5_u8 {
+        let mut buffer = [9];
+        pair.accepted.recv(&mut buffer).unwrap();
+        assert_eq!(buffer[0], number);
+    }
+}

@@ -1,0 +1,187 @@
+//! The stream service between two nodes: every byte, in order, once.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::thread;
+
+use common::{PATIENCE, Pair, pattern, read_exactly};
+use weft_socket::{CongestionControl, Options, Stream};
+
+/// [CDP-SVC-2] [CDP-STR-1] Data is delivered in order, once, without loss.
+#[test]
+fn fifty_megabytes_arrive_intact_over_udp() {
+    const LEN: usize = 50_000_000;
+    let pair = Pair::over_udp(&Options::stream());
+    let piece = pattern(1 << 20, 1);
+    let sent = piece.clone();
+    let (sender, receiver) = (pair.connected.clone(), pair.accepted.clone());
+    let writer = thread::spawn(move || {
+        let mut left = LEN;
+        while left > 0 {
+            let len = left.min(sent.len());
+            assert_eq!(sender.send(&sent[..len]).unwrap(), len);
+            left -= len;
+        }
+        sender.close_timeout(PATIENCE).unwrap()
+    });
+    let mut buffer = vec![0; 200_000];
+    let mut at = 0;
+    loop {
+        let len = receiver.recv(&mut buffer).unwrap();
+        if len == 0 {
+            break;
+        }
+        for byte in &buffer[..len] {
+            assert_eq!(*byte, piece[at % piece.len()], "at byte {at}");
+            at += 1;
+        }
+    }
+    assert_eq!(at, LEN);
+    receiver.close().unwrap();
+    assert!(writer.join().unwrap().is_clean());
+}
+
+fn crosses(faults: &str, seed: u64, len: usize, options: &Options) {
+    let pair = Pair::over_faults(options, faults, seed);
+    let data = pattern(len, seed);
+    let sent = data.clone();
+    let sender = pair.connected.clone();
+    let writer = thread::spawn(move || sender.send(&sent).unwrap());
+    let received = read_exactly(&pair.accepted, len);
+    assert!(received == data, "the stream was changed under {faults}, seed {seed}");
+    assert_eq!(writer.join().unwrap(), len);
+}
+
+#[test]
+fn a_stream_survives_loss() {
+    crosses("loss=3%", 11, 3_000_000, &Options::stream());
+}
+
+#[test]
+fn a_stream_survives_duplication_and_reordering() {
+    crosses("duplicate=5%,reorder=5%", 12, 3_000_000, &Options::stream());
+}
+
+#[test]
+fn a_stream_survives_damage() {
+    crosses("corrupt=2%,truncate=1%", 13, 2_000_000, &Options::stream());
+}
+
+#[test]
+fn a_stream_survives_everything_at_once_under_every_controller() {
+    for control in
+        [CongestionControl::Cubic, CongestionControl::Model, CongestionControl::Fixed { packets: 64 }]
+    {
+        let options = Options::stream().congestion(control);
+        crosses("loss=2%,duplicate=1%,reorder=2%,corrupt=1%", 14, 1_000_000, &options);
+    }
+}
+
+/// [CDP-SEAL-5] Without integrity, too.
+#[test]
+fn a_stream_without_integrity_arrives() {
+    let pair = Pair::over_udp(&Options::stream().integrity(false));
+    let data = pattern(500_000, 3);
+    let (sender, sent) = (pair.connected.clone(), data.clone());
+    let writer = thread::spawn(move || sender.send(&sent).unwrap());
+    assert!(read_exactly(&pair.accepted, data.len()) == data);
+    writer.join().unwrap();
+}
+
+#[test]
+fn both_directions_run_at_once() {
+    let pair = Pair::over_udp(&Options::stream());
+    let data = pattern(4_000_000, 5);
+    thread::scope(|scope| {
+        for socket in [&pair.accepted, &pair.connected] {
+            scope.spawn(|| socket.send(&data).unwrap());
+            scope.spawn(|| assert!(read_exactly(socket, data.len()) == data));
+        }
+    });
+}
+
+#[test]
+fn many_connections_run_at_once() {
+    const COUNT: u8 = 40;
+    let options = Options::stream();
+    let (server, client) = (common::node(), common::node());
+    let listener = server.listen(0, &options).unwrap();
+    let target = (server.underlay(), listener.local_address().port);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let echoes: Vec<_> = (0..COUNT).map(|_| listener.accept_timeout(PATIENCE).unwrap()).collect();
+            thread::scope(|scope| {
+                for socket in &echoes {
+                    scope.spawn(move || {
+                        let data = read_exactly(socket, 30_000);
+                        socket.send(&data).unwrap();
+                    });
+                }
+            });
+            // The echoes are read before the sockets go.
+            for socket in &echoes {
+                assert_eq!(socket.recv(&mut [0; 8]).unwrap(), 0);
+            }
+        });
+        for number in 0..COUNT {
+            let (client, options) = (&client, &options);
+            scope.spawn(move || {
+                let socket = client.connect(target, options).unwrap();
+                let data = pattern(30_000, u64::from(number) + 100);
+                socket.send(&data).unwrap();
+                assert!(read_exactly(&socket, data.len()) == data);
+                socket.close_timeout(PATIENCE).unwrap();
+            });
+        }
+    });
+}
+
+#[test]
+fn many_threads_share_one_socket() {
+    const THREADS: usize = 4;
+    const EACH: usize = 500_000;
+    let pair = Pair::over_udp(&Options::stream());
+    let total: u64 = thread::scope(|scope| {
+        for number in 1..=THREADS {
+            let sender = &pair.connected;
+            scope.spawn(move || {
+                let data = vec![number as u8; 10_000];
+                for _ in 0..EACH / data.len() {
+                    sender.send(&data).unwrap();
+                }
+            });
+        }
+        let readers: Vec<_> = (0..THREADS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut buffer = [0; 5_000];
+                    let mut left = EACH;
+                    let mut sum = 0;
+                    while left > 0 {
+                        let most = left.min(buffer.len());
+                        let len = pair.accepted.recv(&mut buffer[..most]).unwrap();
+                        sum += buffer[..len].iter().map(|byte| u64::from(*byte)).sum::<u64>();
+                        left -= len;
+                    }
+                    sum
+                })
+            })
+            .collect();
+        readers.into_iter().map(|reader| reader.join().unwrap()).sum()
+    });
+    assert_eq!(total, (1..=THREADS as u64).sum::<u64>() * EACH as u64);
+}
+
+#[test]
+fn a_stream_reads_and_writes_like_a_file() {
+    let pair = Pair::over_udp(&Options::stream());
+    let mut writer = Stream::try_from(pair.connected).unwrap();
+    let mut reader = Stream::try_from(pair.accepted).unwrap();
+    writer.write_all(b"one\ntwo\n").unwrap();
+    writer.flush().unwrap();
+    writer.close_start();
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "one\ntwo\n");
+}
