@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::exit::{Code, Failure};
-use crate::{cat, doctor, ping, recv, say, send, stat};
+use crate::{cat, doctor, perf, ping, recv, say, send, stat};
 
 /// Reliable messages and files between machines over UDP, in user space
 ///
@@ -23,6 +23,7 @@ enum Command {
     Recv(Box<recv::Args>),
     Cat(Box<cat::Args>),
     Ping(Box<ping::Args>),
+    Perf(Box<perf::Args>),
     Stat(stat::Args),
     Doctor(doctor::Args),
 }
@@ -53,6 +54,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Recv(args) => recv::run(args),
         Command::Cat(args) => cat::run(args),
         Command::Ping(args) => ping::run(args),
+        Command::Perf(args) => perf::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Doctor(args) => doctor::run(args),
     }

@@ -19,6 +19,7 @@ pub mod doctor;
 pub mod echo;
 pub mod exit;
 pub mod net;
+pub mod perf;
 pub mod ping;
 pub mod progress;
 pub mod recv;

@@ -33,7 +33,7 @@ pub struct NodeFlags {
 
     /// How long a waiting thread polls before it sleeps, such as 50us [default: 50us]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub spin: Option<Duration>,
+    pub spin_time: Option<Duration>,
 
     /// Name under which `weft stat` finds this node [default: COMMAND-PID]
     #[arg(long, value_name = "NAME")]

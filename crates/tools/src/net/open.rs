@@ -63,7 +63,7 @@ impl LocalNode {
         if let Some(node) = flags.node {
             builder = builder.node(node);
         }
-        if let Some(spin) = flags.spin {
+        if let Some(spin) = flags.spin_time {
             builder = builder.spin(spin);
         }
         let mut opened = Wrapped::default();

@@ -1,0 +1,233 @@
+//! The load: one thread per connection and direction, and the counters that others may look at meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use weft_socket::{RecvError, Socket};
+
+use super::protocol::{ConnectionResult, LOOK_INTERVAL, Request, is_pause_recv, is_pause_send};
+use weft_base::Service;
+
+/// Smallest buffer for receiving from a stream, in bytes.
+const STREAM_BUFFER_BYTES: usize = 128 << 10;
+/// How long the receiving side waits for what was sent before it gives up.
+const DRAIN_TIME: Duration = Duration::from_secs(20);
+/// Messages between two looks at the clock: a look costs as much as a small message.
+const CLOCK_EVERY: u64 = 256;
+/// The total is not known yet.
+const UNKNOWN: u64 = u64::MAX;
+
+/// What one direction of one connection has done so far.
+#[derive(Debug, Default)]
+pub(super) struct Count {
+    pub(super) bytes: AtomicU64,
+    pub(super) messages: AtomicU64,
+    /// Time of the last operation, nanoseconds since the start.
+    last_ns: AtomicU64,
+}
+
+impl Count {
+    fn add(&self, bytes: usize) {
+        // One thread writes, others only look: no need for read-modify-write.
+        let total = self.bytes.load(Ordering::Relaxed) + bytes as u64;
+        self.bytes.store(total, Ordering::Relaxed);
+        self.messages.store(self.messages.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn messages(&self) -> u64 {
+        self.messages.load(Ordering::Relaxed)
+    }
+
+    fn mark(&self, started_at: Instant) {
+        let elapsed = u64::try_from(started_at.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.last_ns.store(elapsed, Ordering::Relaxed);
+    }
+
+    fn seconds(&self) -> f64 {
+        self.last_ns.load(Ordering::Relaxed) as f64 / 1e9
+    }
+}
+
+/// One load connection while the test runs.
+pub(super) struct Flow {
+    pub(super) socket: Socket,
+    pub(super) sent: Arc<Count>,
+    pub(super) received: Arc<Count>,
+    /// Bytes that the other end says it has sent.
+    expected: Arc<AtomicU64>,
+    sender: Option<JoinHandle<Option<String>>>,
+    receiver: Option<JoinHandle<Option<String>>>,
+}
+
+impl Flow {
+    /// Starts the threads for what this end does.
+    pub(super) fn start(
+        socket: Socket,
+        request: &Request,
+        sends: bool,
+        receives: bool,
+        stop: &Arc<AtomicBool>,
+    ) -> Self {
+        let started_at = Instant::now();
+        let size = usize::try_from(request.size_bytes).unwrap_or(usize::MAX);
+        let (sent, received) = (Arc::new(Count::default()), Arc::new(Count::default()));
+        let expected = Arc::new(AtomicU64::new(UNKNOWN));
+        socket.set_send_timeout(Some(LOOK_INTERVAL));
+        socket.set_recv_timeout(Some(LOOK_INTERVAL));
+        let sender = sends.then(|| {
+            let load = Sending {
+                socket: socket.clone(),
+                count: sent.clone(),
+                size,
+                limit: request.bytes,
+                stop: stop.clone(),
+            };
+            thread::spawn(move || load.run(started_at))
+        });
+        let receiver = receives.then(|| {
+            let load = Receiving {
+                socket: socket.clone(),
+                count: received.clone(),
+                size,
+                expected: expected.clone(),
+            };
+            thread::spawn(move || load.run(started_at))
+        });
+        Self { socket, sent, received, expected, sender, receiver }
+    }
+
+    /// Whether the sending side has stopped by itself.
+    pub(super) fn has_sent_all(&self) -> bool {
+        self.sender.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Whether a side has stopped although it had more to do.
+    pub(super) fn has_broken(&self) -> bool {
+        self.receiver.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
+    /// Waits until the sending side has stopped; bytes that it sent.
+    pub(super) fn finish_sending(&mut self) -> (u64, Option<String>) {
+        let error = self.sender.take().and_then(|thread| thread.join().unwrap_or_else(|_| Some(panicked())));
+        (self.sent.bytes(), error)
+    }
+
+    /// Waits until `expected` bytes have arrived, or the connection has ended.
+    pub(super) fn finish_receiving(&mut self, expected: u64) -> Option<String> {
+        self.expected.store(expected, Ordering::Relaxed);
+        self.receiver.take().and_then(|thread| thread.join().unwrap_or_else(|_| Some(panicked())))
+    }
+
+    /// Everything counted on this connection.
+    pub(super) fn result(&self, error: Option<String>) -> ConnectionResult {
+        let counted = ConnectionResult {
+            sent_bytes: self.sent.bytes(),
+            sent_messages: self.sent.messages(),
+            sent_seconds: self.sent.seconds(),
+            received_bytes: self.received.bytes(),
+            received_messages: self.received.messages(),
+            received_seconds: self.received.seconds(),
+            error,
+            ..ConnectionResult::default()
+        };
+        counted.with_stats(&self.socket.stats())
+    }
+}
+
+fn panicked() -> String {
+    "a thread of the load failed".to_owned()
+}
+
+struct Sending {
+    socket: Socket,
+    count: Arc<Count>,
+    size: usize,
+    limit: Option<u64>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Sending {
+    fn run(&self, started_at: Instant) -> Option<String> {
+        let data: Vec<u8> = (0..=255).cycle().take(self.size).collect();
+        let mut left = self.limit.unwrap_or(u64::MAX);
+        let error = loop {
+            if left == 0 || self.stop.load(Ordering::Relaxed) {
+                break None;
+            }
+            let len = self.size.min(usize::try_from(left).unwrap_or(usize::MAX));
+            match self.socket.send(&data[..len]) {
+                Ok(sent) => {
+                    self.count.add(sent);
+                    left -= sent as u64;
+                }
+                Err(error) if is_pause_send(&error) => {}
+                Err(error) => break Some(error.to_string()),
+            }
+        };
+        self.socket.flush();
+        self.count.mark(started_at);
+        error
+    }
+}
+
+struct Receiving {
+    socket: Socket,
+    count: Arc<Count>,
+    size: usize,
+    expected: Arc<AtomicU64>,
+}
+
+impl Receiving {
+    fn run(&self, started_at: Instant) -> Option<String> {
+        let is_stream = self.socket.service() == Service::Stream;
+        let mut buffer = vec![0; if is_stream { self.size.max(STREAM_BUFFER_BYTES) } else { self.size }];
+        let mut heard_at = Instant::now();
+        loop {
+            // What was sent is known only at the end; the counter is compared when nothing comes any more.
+            match self.socket.recv(&mut buffer) {
+                Ok(0) if is_stream => return self.early_end(started_at),
+                Ok(len) => {
+                    self.count.add(len);
+                    if self.is_complete() {
+                        self.count.mark(started_at);
+                        return None;
+                    }
+                    let messages = self.count.messages();
+                    if !is_stream && messages > CLOCK_EVERY && !messages.is_multiple_of(CLOCK_EVERY) {
+                        continue;
+                    }
+                    heard_at = Instant::now();
+                }
+                Err(RecvError::EndOfFile) => return self.early_end(started_at),
+                Err(error) if is_pause_recv(&error) => {
+                    if self.is_complete() {
+                        return None;
+                    }
+                    let is_late = self.expected.load(Ordering::Relaxed) != UNKNOWN;
+                    if is_late && heard_at.elapsed() > DRAIN_TIME {
+                        return Some("the rest of what was sent did not arrive".to_owned());
+                    }
+                    continue;
+                }
+                Err(error) => return Some(error.to_string()),
+            }
+            self.count.mark(started_at);
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.count.bytes() >= self.expected.load(Ordering::Relaxed)
+    }
+
+    fn early_end(&self, started_at: Instant) -> Option<String> {
+        self.count.mark(started_at);
+        let is_short = !self.is_complete() && self.expected.load(Ordering::Relaxed) != UNKNOWN;
+        is_short.then(|| "the other end closed before all had arrived".to_owned())
+    }
+}
