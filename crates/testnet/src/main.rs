@@ -1,0 +1,133 @@
+//! Runs seeds of the test network and prints what came of them.
+//!
+//! ```text
+//! weft-testnet [--seeds N] [--from FIRST] [--threads N]   runs seeds FIRST..FIRST+N and prints a summary
+//! weft-testnet --seed N [--trace] [--plan]                 runs one seed, tells of every event, or prints its plan
+//! ```
+//!
+//! Every thirty-second seed runs twice and must give the same trace hash (I10). The exit code is 1 if a seed failed.
+
+use std::process::ExitCode;
+use std::thread;
+
+use weft_testnet::plan::Plan;
+use weft_testnet::report::{Failure, Report};
+use weft_testnet::seeds;
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Request {
+    seed: Option<u64>,
+    trace: bool,
+    plan: bool,
+    from: u64,
+    seeds: u64,
+    threads: u64,
+}
+
+fn main() -> ExitCode {
+    let request = match parse(std::env::args().skip(1)) {
+        Ok(request) => request,
+        Err(message) => {
+            eprintln!("weft-testnet: {message}");
+            return ExitCode::from(2);
+        }
+    };
+    let outcome = match request.seed {
+        Some(seed) => run_one(seed, &request),
+        None => run_many(&request),
+    };
+    match outcome {
+        Ok(report) => {
+            print!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(failures) => {
+            for failure in &failures {
+                eprintln!("{failure}");
+            }
+            let seeds: Vec<String> = failures.iter().map(|failure| failure.seed.to_string()).collect();
+            eprintln!("{} seeds failed: {}", seeds.len(), seeds.join(" "));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_one(seed: u64, request: &Request) -> Result<Report, Vec<Failure>> {
+    if request.plan {
+        println!("{:#?}", Plan::draw(seed));
+    }
+    weft_testnet::world::run(seed, request.trace).map_err(|failure| vec![*failure])
+}
+
+/// The seeds are dealt out to the threads, which share nothing; the report does not depend on how many there are.
+fn run_many(request: &Request) -> Result<Report, Vec<Failure>> {
+    let threads = request.threads.max(1);
+    let outcomes: Vec<(Report, Vec<Failure>)> = thread::scope(|scope| {
+        let shares: Vec<_> = (0..threads)
+            .map(|share| {
+                let all = request.from..request.from + request.seeds;
+                let numbers = all.filter(move |seed| seed % threads == share);
+                scope.spawn(move || seeds::run_all(numbers))
+            })
+            .collect();
+        shares.into_iter().filter_map(|share| share.join().ok()).collect()
+    });
+    let mut report = Report::default();
+    let mut failures = Vec::new();
+    for (part, failed) in outcomes {
+        report.merge(&part);
+        failures.extend(failed);
+    }
+    if report.runs + failures.len() as u64 != request.seeds {
+        eprintln!("a thread panicked; its seeds were not counted");
+    }
+    if failures.is_empty() { Ok(report) } else { Err(failures) }
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Result<Request, String> {
+    let mut request = Request { seed: None, trace: false, plan: false, from: 0, seeds: 2_000, threads: 2 };
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--trace" => request.trace = true,
+            "--plan" => request.plan = true,
+            "--seed" => request.seed = Some(number(&word, words.next())?),
+            "--seeds" => request.seeds = number(&word, words.next())?,
+            "--from" => request.from = number(&word, words.next())?,
+            "--threads" => request.threads = number(&word, words.next())?,
+            _ => {
+                return Err(format!(
+                    "\"{word}\" is not known; known are --seed N, --trace, --plan, --seeds N, --from N, --threads N"
+                ));
+            }
+        }
+    }
+    Ok(request)
+}
+
+fn number(name: &str, word: Option<String>) -> Result<u64, String> {
+    let word = word.ok_or_else(|| format!("{name} needs a number"))?;
+    word.parse().map_err(|_| format!("{name} needs a number, and \"{word}\" is none"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> impl Iterator<Item = String> {
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().into_iter()
+    }
+
+    #[test]
+    fn a_command_line_is_read() {
+        let request = parse(words("--seed 7 --trace")).unwrap();
+        assert_eq!((request.seed, request.trace), (Some(7), true));
+        assert_eq!(parse(words("")).unwrap().seeds, 2_000);
+    }
+
+    #[test]
+    fn a_wrong_word_is_named() {
+        assert!(parse(words("--sed 7")).unwrap_err().contains("--sed"));
+        assert!(parse(words("--seed x")).unwrap_err().contains("\"x\""));
+    }
+}
