@@ -1,1 +1,58 @@
-//! capi
+//! The C face of CDP: the functions that `include/cdp.h` declares, in a static and a shared library `cdp`.
+//!
+//! A descriptor is a number in a table of this library; a call looks it up, takes a share of what it names, and works
+//! on that with no lock held. Every call runs behind one boundary ([`boundary`](crate)) that turns errors into errno
+//! and a sentence, checks pointers, and lets no panic pass into C.
+//!
+//! This room must not know packets, timers or threads: it translates, and [`weft_socket`] does the work.
+//!
+//! What a C program writes (`examples/echo.c` has the whole of it):
+//!
+//! ```c
+//! struct cdp_addr peer;
+//! int s = cdp_socket(CDP_STREAM);
+//! if (cdp_resolve("192.0.2.7:1064", 0, &peer) < 0 || cdp_connect(s, &peer) < 0)
+//!     fprintf(stderr, "%s\n", cdp_error());
+//! cdp_send(s, "hello", 5, 0);
+//! cdp_close(s);
+//! ```
+//!
+//! The same functions from Rust, as the library's own tests call them:
+//!
+//! ```
+//! let s = cdp::cdp_socket(cdp::CDP_DATAGRAM);
+//! assert!(s > 0);
+//! assert_eq!(cdp::cdp_close(s), 0);
+//! assert_eq!(cdp::cdp_close(s), -1); // EBADF: it is closed already
+//! ```
+
+mod addr;
+mod boundary;
+mod connection;
+mod descriptors;
+mod entry;
+mod node;
+mod options;
+mod socket;
+mod stats;
+mod words;
+
+pub use addr::{
+    CDP_UNDERLAY_IPV4, CDP_UNDERLAY_IPV6, CDP_UNDERLAY_NONE, CdpAddr, cdp_addr_text, cdp_resolve,
+};
+pub use connection::{
+    CDP_CLOSED, CDP_DONTWAIT, CDP_READABLE, CDP_TRUNC, CDP_WRITABLE, CdpCloseResult, cdp_abort, cdp_close,
+    cdp_close_result, cdp_flush, cdp_poll_fd, cdp_recv, cdp_send, cdp_shutdown,
+};
+pub use descriptors::CDP_DESCRIPTORS_MAX;
+pub use node::{
+    CDP_NODE_DEFAULT, CDP_NODE_SPIN, CDP_NODE_STRICT, CdpNodeConfig, cdp_init, cdp_node_address,
+    cdp_node_close, cdp_node_open, cdp_node_peer,
+};
+pub use options::{CDP_COALESCE_BUSY, CDP_COALESCE_OFF, CDP_CUBIC, CDP_FIXED, CDP_MODEL, OPTIONS, OptionRow};
+pub use socket::{
+    CDP_DATAGRAM, CDP_STREAM, cdp_accept, cdp_bind, cdp_connect, cdp_getpeername, cdp_getsockname,
+    cdp_getsockopt, cdp_listen, cdp_setsockopt, cdp_socket, cdp_socket_on,
+};
+pub use stats::{CdpNodeStats, CdpStats, cdp_node_stats, cdp_stats};
+pub use words::{cdp_error, cdp_reason_name, cdp_strerror, cdp_version};

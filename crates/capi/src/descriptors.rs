@@ -1,0 +1,103 @@
+//! The table of descriptors: small numbers for what C cannot hold.
+//!
+//! A lookup takes a share of the entry and lets go of the table before the call does its work, so a call that waits
+//! holds up nobody. Numbers are given out in turn, so that a number just closed is not soon another thing's.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::time::Duration;
+
+use weft_socket::Node;
+
+use crate::boundary::Failure;
+use crate::entry::Entry;
+
+/// Descriptors a process can have open, which is also the greatest descriptor.
+pub const CDP_DESCRIPTORS_MAX: c_int = 65_536;
+
+/// What a descriptor names; a node comes with how long the end of the process waits for its connections to close.
+#[derive(Clone)]
+pub(crate) enum Named {
+    Socket(Arc<Entry>),
+    Node(Node, Duration),
+}
+
+#[derive(Default)]
+struct Table {
+    entries: HashMap<c_int, Named>,
+    last: c_int,
+}
+
+static TABLE: LazyLock<RwLock<Table>> = LazyLock::new(RwLock::default);
+
+impl Table {
+    fn insert(&mut self, named: Named) -> Option<c_int> {
+        if self.entries.len() >= usize::try_from(CDP_DESCRIPTORS_MAX).unwrap_or(usize::MAX) {
+            return None;
+        }
+        loop {
+            self.last = if self.last >= CDP_DESCRIPTORS_MAX { 1 } else { self.last + 1 };
+            if !self.entries.contains_key(&self.last) {
+                self.entries.insert(self.last, named);
+                return Some(self.last);
+            }
+        }
+    }
+}
+
+/// Gives `named` a descriptor; EMFILE if there is none left.
+pub(crate) fn insert(named: Named) -> Result<c_int, Failure> {
+    let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
+    table.insert(named).ok_or_else(|| {
+        Failure::new(libc::EMFILE, format!("{CDP_DESCRIPTORS_MAX} descriptors are open; close some"))
+    })
+}
+
+fn bad(descriptor: c_int, what: &str) -> Failure {
+    Failure::new(libc::EBADF, format!("{descriptor} is not {what} of this library, or it was closed"))
+}
+
+/// The socket that `descriptor` names.
+pub(crate) fn socket(descriptor: c_int) -> Result<Arc<Entry>, Failure> {
+    match TABLE.read().unwrap_or_else(PoisonError::into_inner).entries.get(&descriptor) {
+        Some(Named::Socket(entry)) => Ok(entry.clone()),
+        Some(Named::Node(..)) | None => Err(bad(descriptor, "a socket")),
+    }
+}
+
+/// The node that `descriptor` names.
+pub(crate) fn node(descriptor: c_int) -> Result<Node, Failure> {
+    match TABLE.read().unwrap_or_else(PoisonError::into_inner).entries.get(&descriptor) {
+        Some(Named::Node(node, _)) => Ok(node.clone()),
+        Some(Named::Socket(_)) | None => Err(bad(descriptor, "a node")),
+    }
+}
+
+/// Frees `descriptor` if it still names `entry`; of several that try, one is told `true`.
+pub(crate) fn remove(descriptor: c_int, entry: &Arc<Entry>) -> bool {
+    let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
+    let is_same =
+        matches!(table.entries.get(&descriptor), Some(Named::Socket(other)) if Arc::ptr_eq(entry, other));
+    if is_same {
+        table.entries.remove(&descriptor);
+    }
+    is_same
+}
+
+/// Frees the descriptor of a node.
+pub(crate) fn remove_node(descriptor: c_int) -> Result<Node, Failure> {
+    let node = node(descriptor)?;
+    TABLE.write().unwrap_or_else(PoisonError::into_inner).entries.remove(&descriptor);
+    Ok(node)
+}
+
+/// Every open node, each with how long it lingers.
+pub(crate) fn nodes() -> Vec<(Node, Duration)> {
+    let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
+    let nodes = table.entries.values().filter_map(|named| match named {
+        Named::Node(node, linger) => Some((node.clone(), *linger)),
+        Named::Socket(_) => None,
+    });
+    nodes.collect()
+}

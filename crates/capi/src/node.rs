@@ -1,0 +1,281 @@
+//! Nodes: the default one, opened by the first socket, and others.
+
+use std::ffi::{c_char, c_int};
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::time::Duration;
+
+use weft_socket::{Node, NodeBuilder, NodeId, OpenError};
+
+use crate::addr::CdpAddr;
+use crate::boundary::{self, Failure};
+use crate::descriptors::{self, Named};
+
+/// Drop packets from nodes that were not named as peers.
+pub const CDP_NODE_STRICT: u32 = 1;
+/// Dedicated workers poll without ever sleeping.
+pub const CDP_NODE_SPIN: u32 = 2;
+/// The default node.
+pub const CDP_NODE_DEFAULT: c_int = 0;
+
+/// How long the end of a process waits for connections to close unless the configuration says otherwise.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// `struct cdp_node_config`: how a node is to be; zeros are defaults.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CdpNodeConfig {
+    /// Bytes of this struct in the program that fills it.
+    pub size: u32,
+    /// `CDP_NODE_STRICT`, `CDP_NODE_SPIN`.
+    pub flags: u32,
+    /// Node number; 0 for a random unregistered one.
+    pub node: u32,
+    /// UDP sockets that share the address; 0 for one.
+    pub ports: u32,
+    /// Threads that do nothing but move packets.
+    pub workers: u32,
+    /// How long the end of the process waits for connections to close, in ms; 0 for 2,000.
+    pub linger_ms: u32,
+    /// Bytes of memory that may be promised to peers; 0 for half of the machine's.
+    pub memory_bytes: u64,
+    /// `IP:PORT` of the UDP socket; NULL for any.
+    pub bind: *const c_char,
+    /// Name under which the statistics are offered; NULL for none.
+    pub stat_name: *const c_char,
+}
+
+impl CdpNodeConfig {
+    /// The builder that this configuration describes.
+    ///
+    /// # Safety
+    /// The texts are NULL or end in zero.
+    unsafe fn builder(&self) -> Result<NodeBuilder, Failure> {
+        if usize::try_from(self.size) != Ok(size_of::<Self>()) {
+            return Err(Failure::invalid(format!(
+                "size is {} where {} is right; start from CDP_NODE_CONFIG_INIT of this version's cdp.h",
+                self.size,
+                size_of::<Self>()
+            )));
+        }
+        if self.flags & !(CDP_NODE_STRICT | CDP_NODE_SPIN) != 0 {
+            return Err(Failure::invalid(format!("flags {:#x} have a bit without a meaning", self.flags)));
+        }
+        let count = |value: u32| usize::try_from(value).unwrap_or(usize::MAX);
+        let mut builder = Node::builder()
+            .strict(self.flags & CDP_NODE_STRICT != 0)
+            .spinning_workers(self.flags & CDP_NODE_SPIN != 0)
+            .workers(count(self.workers))
+            .ports(count(self.ports).max(1))
+            .linger(self.linger());
+        if let Some(node) = (CdpAddr { node: self.node, ..CdpAddr::default() }).node()? {
+            builder = builder.node(node);
+        }
+        if self.memory_bytes != 0 {
+            builder = builder.memory_bytes(usize::try_from(self.memory_bytes).unwrap_or(usize::MAX));
+        }
+        if !self.bind.is_null() {
+            // SAFETY: a text, by the contract of this function.
+            builder = builder.bind(parse_bind(unsafe { boundary::text(self.bind) }?)?);
+        }
+        if !self.stat_name.is_null() {
+            // SAFETY: a text, by the contract of this function.
+            builder = builder.stat_name(unsafe { boundary::text(self.stat_name) }?);
+        }
+        Ok(builder)
+    }
+
+    fn linger(&self) -> Duration {
+        if self.linger_ms == 0 { LINGER } else { Duration::from_millis(self.linger_ms.into()) }
+    }
+}
+
+fn parse_bind(text: &str) -> Result<SocketAddr, Failure> {
+    text.parse().map_err(|_| Failure::invalid(format!("\"{text}\" is not IP:PORT, as in \"0.0.0.0:64064\"")))
+}
+
+/// The default node and how long it lingers at exit.
+static DEFAULT: Mutex<Option<(Node, Duration)>> = Mutex::new(None);
+
+fn default_slot() -> MutexGuard<'static, Option<(Node, Duration)>> {
+    DEFAULT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The node that `descriptor` names; the default one is opened if it is not.
+pub(crate) fn named(descriptor: c_int) -> Result<Node, Failure> {
+    if descriptor != CDP_NODE_DEFAULT {
+        return descriptors::node(descriptor);
+    }
+    let mut slot = default_slot();
+    if let Some((node, _)) = &*slot {
+        return Ok(node.clone());
+    }
+    let node = opened(Node::open())?;
+    *slot = Some((node.clone(), LINGER));
+    Ok(node)
+}
+
+fn opened(outcome: Result<Node, OpenError>) -> Result<Node, Failure> {
+    static AT_EXIT: Once = Once::new();
+    let node = outcome?;
+    AT_EXIT.call_once(|| {
+        // SAFETY: the handler is a function of this library that lives as long as the process.
+        let _ = unsafe { libc::atexit(close_all) };
+    });
+    Ok(node)
+}
+
+/// Closes what is open by FIN when the process ends in order (CDP-ST-H); no destructor of a static would.
+///
+/// The locals of the thread that ends the process are gone by now, so the nodes are closed by threads of their own.
+extern "C" fn close_all() {
+    let closed: c_int = boundary::call(|| {
+        let mut nodes = descriptors::nodes();
+        nodes.extend(default_slot().take());
+        let closing = nodes
+            .into_iter()
+            .map(|(node, linger)| std::thread::Builder::new().spawn(move || node.shutdown(linger)));
+        for thread in closing.collect::<Vec<_>>().into_iter().flatten() {
+            let _ = thread.join(); // a defect there must not keep the process from ending
+        }
+        Ok(0)
+    });
+    let _ = closed; // nobody is left to be told
+}
+
+/// The configuration at `config`, or the default one for NULL, as a builder, and how long the node lingers.
+///
+/// # Safety
+/// `config` is NULL or readable, and its texts are NULL or end in zero.
+unsafe fn builder_of(config: *const CdpNodeConfig) -> Result<(NodeBuilder, Duration), Failure> {
+    if config.is_null() {
+        return Ok((Node::builder(), LINGER));
+    }
+    // SAFETY: by the contract of this function.
+    let config = unsafe { boundary::read(config) }?;
+    // SAFETY: by the contract of this function.
+    let builder = unsafe { config.builder() }?;
+    Ok((builder, config.linger()))
+}
+
+/// Opens the default node; see `cdp.h`.
+///
+/// # Safety
+/// `config` is NULL or readable, and its texts are NULL or end in zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cdp_init(config: *const CdpNodeConfig) -> c_int {
+    boundary::call(|| {
+        // SAFETY: by the contract of this function.
+        let (builder, linger) = unsafe { builder_of(config) }?;
+        let mut slot = default_slot();
+        if slot.is_some() {
+            let sentence = "the default node is open already; call cdp_init before the first cdp_socket";
+            return Err(Failure::new(libc::EALREADY, sentence));
+        }
+        *slot = Some((opened(builder.open())?, linger));
+        Ok(0)
+    })
+}
+
+/// Opens a further node; see `cdp.h`.
+///
+/// # Safety
+/// As [`cdp_init`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cdp_node_open(config: *const CdpNodeConfig) -> c_int {
+    boundary::call(|| {
+        // SAFETY: by the contract of this function.
+        let (builder, linger) = unsafe { builder_of(config) }?;
+        descriptors::insert(Named::Node(opened(builder.open())?, linger))
+    })
+}
+
+/// Tells a node where another is reached; see `cdp.h`.
+///
+/// # Safety
+/// `addr` is NULL or readable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cdp_node_peer(node: c_int, addr: *const CdpAddr) -> c_int {
+    boundary::call(|| {
+        // SAFETY: by the contract of this function.
+        let addr = unsafe { boundary::read(addr) }?;
+        let (Some(number), Some(at)) = (addr.node()?, addr.underlay()?) else {
+            return Err(Failure::invalid("a peer needs its node number and its underlay address"));
+        };
+        named(node)?.add_peer(number, at);
+        Ok(0)
+    })
+}
+
+/// Gives a node's number and underlay address; see `cdp.h`.
+///
+/// # Safety
+/// `addr` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cdp_node_address(node: c_int, addr: *mut CdpAddr) -> c_int {
+    boundary::call(|| {
+        let node = named(node)?;
+        let address = number_only(node.id()).with_underlay(node.underlay());
+        // SAFETY: by the contract of this function.
+        unsafe { boundary::write(addr, address) }?;
+        Ok(0)
+    })
+}
+
+/// An address without a port.
+pub(crate) fn number_only(node: NodeId) -> CdpAddr {
+    CdpAddr { node: node.get(), ..CdpAddr::default() }
+}
+
+/// Closes a node; see `cdp.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn cdp_node_close(node: c_int, limit_ms: u32) -> c_int {
+    boundary::call(|| {
+        let closing = match node {
+            CDP_NODE_DEFAULT => default_slot().take().map(|(node, _)| node),
+            other => Some(descriptors::remove_node(other)?),
+        };
+        let Some(closing) = closing else {
+            return Err(Failure::new(libc::EBADF, "the default node is not open"));
+        };
+        let reset = closing.shutdown(Duration::from_millis(limit_ms.into()));
+        Ok(c_int::try_from(reset).unwrap_or(c_int::MAX))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> CdpNodeConfig {
+        CdpNodeConfig {
+            size: u32::try_from(size_of::<CdpNodeConfig>()).unwrap(),
+            flags: 0,
+            node: 0,
+            ports: 0,
+            workers: 0,
+            linger_ms: 0,
+            memory_bytes: 0,
+            bind: std::ptr::null(),
+            stat_name: std::ptr::null(),
+        }
+    }
+
+    fn refusal(config: CdpNodeConfig) -> String {
+        // SAFETY: the texts are NULL or literals that end in zero.
+        unsafe { config.builder() }.err().unwrap().sentence
+    }
+
+    #[test]
+    fn a_field_that_makes_no_sense_is_named() {
+        assert!(refusal(CdpNodeConfig { size: 4, ..config() }).contains("size is 4"));
+        assert!(refusal(CdpNodeConfig { flags: 8, ..config() }).contains("0x8"));
+        assert!(refusal(CdpNodeConfig { node: 0xFF_FFFF, ..config() }).contains("0xffffff"));
+        assert!(refusal(CdpNodeConfig { bind: c"here".as_ptr(), ..config() }).contains("\"here\""));
+    }
+
+    #[test]
+    fn a_node_that_was_never_opened_cannot_be_closed() {
+        assert_eq!(cdp_node_close(12_345, 0), -1);
+    }
+}
