@@ -18,6 +18,11 @@ const fn step(name: &'static str, command: &'static [&'static str]) -> Step {
     Step { name, variables: &[], command }
 }
 
+/// A step under the model checker, which needs other flags and so a folder of its own for what it builds.
+const fn loom(name: &'static str, command: &'static [&'static str]) -> Step {
+    Step { name, variables: &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")], command }
+}
+
 /// All steps, in order: the cheap ones that fail often first, the README's test command among them.
 const STEPS: &[Step] = &[
     step("fmt", &["cargo", "fmt", "--all", "--check"]),
@@ -29,6 +34,20 @@ const STEPS: &[Step] = &[
         name: "doc",
         variables: &[("RUSTDOCFLAGS", "-D warnings")],
         command: &["cargo", "doc", "--workspace", "--no-deps"],
+    },
+    loom("loom-sync", &["cargo", "test", "--package", "weft-sync", "--test", "loom_*"]),
+    loom("loom-table", &["cargo", "test", "--package", "weft-engine", "--test", "loom_table"]),
+    step("seeds", &["cargo", "run", "--release", "--package", "weft-testnet", "--", "--seeds", "2000"]),
+    step(
+        "demo",
+        &["cargo", "run", "--release", "--bin", "weft", "--", "demo", "--quick", "--out", "target/ci-demo"],
+    ),
+    step("install", &["cargo", "xtask", "install", "--prefix", "target/ci-prefix", "--try"]),
+    step("dissector", &["bash", "dissector/test.sh"]),
+    Step {
+        name: "fuzz",
+        variables: &[("CARGO_TARGET_DIR", "target/fuzz")],
+        command: &["cargo", "check", "--manifest-path", "fuzz/Cargo.toml"],
     },
 ];
 
@@ -110,6 +129,13 @@ mod tests {
     fn a_step_is_shown_as_one_would_type_it() {
         let doc = STEPS.iter().find(|step| step.name == "doc").unwrap();
         assert_eq!(shown(doc), "RUSTDOCFLAGS=\"-D warnings\" cargo doc --workspace --no-deps");
+    }
+
+    #[test]
+    fn the_readme_names_the_command_that_tests() {
+        let readme = std::fs::read_to_string(crate::root().join("README.md")).unwrap();
+        let test = STEPS.iter().find(|step| step.name == "test").unwrap();
+        assert!(readme.contains(&shown(test)), "README.md does not name `{}`", shown(test));
     }
 
     #[test]

@@ -12,8 +12,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What a program linked with the static library needs besides (`rustc --print native-static-libs`).
 const STATIC_NEEDS: &str = "-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc";
 
-/// Installs below `prefix`, making the folders it needs.
-pub(crate) fn run(root: &Path, prefix: &Path) -> Result<(), String> {
+/// Installs below `prefix`, making the folders it needs; gives the whole path of `prefix`.
+pub(crate) fn run(root: &Path, prefix: &Path) -> Result<PathBuf, String> {
     fs::create_dir_all(prefix).map_err(|e| format!("{}: cannot be made: {e}", prefix.display()))?;
     let prefix = prefix.canonicalize().map_err(|e| format!("{}: {e}", prefix.display()))?;
     build(root)?;
@@ -32,7 +32,7 @@ pub(crate) fn run(root: &Path, prefix: &Path) -> Result<(), String> {
     fs::write(&package, fill(&text, &prefix)).map_err(|e| format!("{}: {e}", package.display()))?;
     println!("installed cdp {VERSION} below {}", prefix.display());
     println!("use: PKG_CONFIG_PATH={} pkg-config --cflags --libs cdp", library.join("pkgconfig").display());
-    Ok(())
+    Ok(prefix)
 }
 
 fn build(root: &Path) -> Result<(), String> {

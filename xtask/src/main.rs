@@ -8,6 +8,7 @@ mod source;
 mod spec;
 mod tidy;
 mod tree;
+mod trial;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,7 +22,9 @@ usage: cargo xtask COMMAND
   spec --uncited        the requirements that no test, and those that no code, cites
   ci [STEP…]            the steps of continuous integration after the tests; all, or those named
   ci --list             the steps with their commands
-  install --prefix DIR  build and install the C library, header and pkg-config file";
+  install --prefix DIR  build and install the C library, header and pkg-config file
+  install --prefix DIR --try
+                        and compile and run the C example against what was installed, found by pkg-config";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -37,7 +40,10 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["ci", steps @ ..] => ci::run(&root, steps),
-        ["install", "--prefix", prefix] => install::run(&root, &PathBuf::from(prefix)),
+        ["install", "--prefix", prefix] => install::run(&root, &PathBuf::from(prefix)).map(|_| ()),
+        ["install", "--prefix", prefix, "--try"] => {
+            install::run(&root, &PathBuf::from(prefix)).and_then(|installed| trial::run(&root, &installed))
+        }
         _ => Err(USAGE.to_owned()),
     };
     match outcome {
