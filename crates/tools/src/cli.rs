@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::exit::{Code, Failure};
-use crate::{cat, doctor, perf, ping, recv, say, send, stat};
+use crate::{cat, demo, doctor, perf, ping, recv, say, send, stat};
 
 /// Reliable messages and files between machines over UDP, in user space
 ///
@@ -19,6 +19,7 @@ struct Line {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Demo(demo::Args),
     Send(Box<send::Args>),
     Recv(Box<recv::Args>),
     Cat(Box<cat::Args>),
@@ -26,6 +27,8 @@ enum Command {
     Perf(Box<perf::Args>),
     Stat(stat::Args),
     Doctor(doctor::Args),
+    #[command(hide = true)]
+    DemoPeer(Box<demo::peer::Args>),
 }
 
 /// Reads the command line, runs the command, and says how it ended.
@@ -50,6 +53,7 @@ pub fn main() -> ExitCode {
 
 fn run(command: &Command) -> Result<(), Failure> {
     match command {
+        Command::Demo(args) => demo::run(args),
         Command::Send(args) => send::run(args),
         Command::Recv(args) => recv::run(args),
         Command::Cat(args) => cat::run(args),
@@ -57,6 +61,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Perf(args) => perf::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::DemoPeer(args) => demo::peer::run(args),
     }
 }
 

@@ -15,12 +15,14 @@
 pub mod cat;
 pub mod cli;
 pub mod cpu;
+pub mod demo;
 pub mod doctor;
 pub mod echo;
 pub mod exit;
 pub mod net;
 pub mod perf;
 pub mod ping;
+mod plot;
 pub mod progress;
 pub mod recv;
 pub mod say;

@@ -212,7 +212,11 @@ fn with<T>(options: Options, value: Option<T>, set: impl FnOnce(Options, T) -> O
     }
 }
 
-fn parse_congestion(text: &str) -> Result<CongestionControl, String> {
+/// Reads the name of a congestion control.
+///
+/// # Errors
+/// A sentence that names what would be accepted.
+pub fn parse_congestion(text: &str) -> Result<CongestionControl, String> {
     match text.split_once(':') {
         None if text == "cubic" => Ok(CongestionControl::Cubic),
         None if text == "model" => Ok(CongestionControl::Model),
