@@ -280,7 +280,7 @@ impl Engine {
     /// The outcome of the open, once it is decided.
     #[must_use]
     pub fn connect_result(&self, slot: &Slot) -> Option<Result<(), Error>> {
-        let live = slot.lock();
+        let live = slot.look();
         match (live.connection.state(), live.connection.error()) {
             (State::SynSent | State::SynReceived, _) => None,
             (_, Some(error)) => Some(Err(error)),
@@ -343,7 +343,7 @@ impl Engine {
         out.put_back();
         if listening.half_open.load(Ordering::Relaxed) > 0 {
             let of_this = |slot: &Arc<Slot>| {
-                slot.listening.as_ref().is_some_and(|of| Arc::ptr_eq(of, listening)) && slot.lock().is_embryo
+                slot.listening.as_ref().is_some_and(|of| Arc::ptr_eq(of, listening)) && slot.look().is_embryo
             };
             unaccepted.extend(self.core.slots().into_iter().filter(of_this));
         }
@@ -364,13 +364,12 @@ impl Engine {
         let now = clock::now();
         let mut live = slot.lock();
         let result = live.connection.send(data);
-        if result.is_ok() && gather::may_gather(&live, now) {
+        if result.is_ok() && gather::may_gather(slot, &live, now) {
             core.note_gathering(slot, &mut live, now);
-            drop(live);
-            if slot.is_wanted() {
-                self.operate(slot, |_, _| ());
+            match live.leave() {
+                Ok(()) => return result,
+                Err(wanted) => live = wanted,
             }
-            return result;
         }
         live.is_blocked = result == Err(SendError::WouldBlock);
         let port = core.port(slot.home());
@@ -414,11 +413,10 @@ impl Engine {
         let result = take(&mut live.connection);
         let is_quick = !live.connection.has_urgent_output() && live.connection.is_readable();
         if is_quick && result.is_ok() {
-            drop(live);
-            if !slot.is_wanted() {
-                return result;
+            match live.leave() {
+                Ok(()) => return result,
+                Err(wanted) => live = wanted,
             }
-            live = slot.lock();
         }
         let now = clock::now();
         let mut out = Outbox::take();
@@ -472,14 +470,14 @@ impl Engine {
     /// The result of the close, or the error the connection ended by, once it is known.
     #[must_use]
     pub fn close_result(&self, slot: &Slot) -> Option<(CloseResult, Option<Error>)> {
-        let live = slot.lock();
+        let live = slot.look();
         live.connection.close_result().map(|result| (result, live.connection.error()))
     }
 
     /// When the peer was last heard ([CDP-TMR-3]).
     #[must_use]
     pub fn heard_at(&self, slot: &Slot) -> Instant {
-        slot.lock().connection.heard_at()
+        slot.look().connection.heard_at()
     }
 
     // ── Waiting ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -512,7 +510,7 @@ impl Engine {
         }
         let port = self.core.port(home);
         self.core.try_turn(port, Runner::User);
-        waiters.register(interest, context.waker().clone());
+        waiters.register(interest, context.waker());
         if waiters.is_ready(interest) {
             return Poll::Ready(());
         }

@@ -38,12 +38,12 @@ pub(crate) fn is_watching(port: &Port, now: Instant) -> bool {
 
 /// Whether what was just sent on the connection may gather; the caller holds the lock.
 #[inline]
-pub(crate) fn may_gather(live: &Live, now: Instant) -> bool {
+pub(crate) fn may_gather(slot: &Slot, live: &Live, now: Instant) -> bool {
     let connection = &live.connection;
     let (waiting, _) = connection.waiting();
     // [CDP-COA-7] not the first, and not for long
     waiting < BATCH_BYTES
-        && now - live.sent_at < QUANTUM
+        && now - slot.sent_at() < QUANTUM
         && connection.buffered_bytes() > waiting
         && connection.state() == State::Established
 }

@@ -281,15 +281,17 @@ impl Lead<'_> {
 }
 
 impl Drop for Lead<'_> {
-    /// Hands the lead to a thread that waits for it, or wakes the service thread if that relied on this one.
+    /// Hands the lead to a thread that waits for it. That one may be leaving just now, so the service thread, if it
+    /// relied on this leader, is called in any case: it never sleeps deeply while nobody leads.
     fn drop(&mut self) {
         self.port.is_led.store(false, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         let follower = self.port.followers.lock().pop();
-        match follower {
-            Some(follower) => follower.wake(),
-            None if self.port.service_is(Service::Deep) => self.port.call_service(),
-            None => {}
+        if let Some(follower) = follower {
+            follower.wake();
+        }
+        if self.port.service_is(Service::Deep) {
+            self.port.call_service();
         }
     }
 }

@@ -9,7 +9,8 @@
 //! waits for minutes burns a few microseconds.
 //!
 //! Races:
-//! * Condition against sleep: the waiter registers its waker, then looks at the condition again; see `waiters`.
+//! * Condition against sleep: the waiter registers its waker, then looks at the condition again; see `waiters`. Several
+//!   may wait for one condition, and the first to wake may use it up: so each registers again before it sleeps again.
 //! * A leader that sleeps on descriptors is woken by the port's signal as well: its waker says which of the two it needs.
 //!   The waker is told before the last look at the condition, so whoever makes it true afterwards sees it.
 //! * Lead free against follower: the follower enters the list, then tries for the lead once more; who gives it up looks
@@ -79,6 +80,10 @@ impl Condition<'_> {
         self.waiters.is_ready(self.interest)
     }
 
+    fn register(&self, sleeper: &Sleeper) {
+        self.waiters.register(self.interest, &sleeper.waker);
+    }
+
     fn is_late(&self, now: Instant) -> bool {
         self.deadline.is_some_and(|deadline| now >= deadline)
     }
@@ -134,40 +139,25 @@ impl Core {
         }
     }
 
+    /// Sleeps until the condition holds or the deadline passes.
+    ///
+    /// The waker is registered anew before each sleep: who makes the condition true takes it out of the list, and
+    /// another waiter may have undone the condition before this one looked.
     fn sleep(&self, home: &impl Fn() -> usize, condition: Condition<'_>, sleeper: &Sleeper) -> bool {
-        let id = condition.waiters.register(condition.interest, sleeper.waker.clone());
-        let outcome = self.sleep_registered(home, condition, sleeper);
-        condition.waiters.forget(id);
-        outcome
-    }
-
-    fn sleep_registered(
-        &self,
-        home: &impl Fn() -> usize,
-        condition: Condition<'_>,
-        sleeper: &Sleeper,
-    ) -> bool {
-        loop {
-            if condition.holds() {
-                return true;
-            }
+        let outcome = loop {
+            condition.register(sleeper);
             let now = clock::now();
-            if condition.is_late(now) {
-                return false;
+            if condition.holds() || condition.is_late(now) {
+                break condition.holds();
             }
             let port = self.port(home());
-            if let Some(lead) = port.try_lead() {
-                self.lead(port, &lead, condition, sleeper);
-                continue;
+            match port.try_lead() {
+                Some(lead) => self.lead(port, &lead, condition, sleeper),
+                None => follow(port, condition, sleeper, now),
             }
-            port.follow(sleeper.waker.clone());
-            port.ask_for_lead();
-            if port.is_led() && !condition.holds() {
-                let limit = condition.deadline.map_or(Duration::from_secs(3600), |due| due - now);
-                sleeper.parker.park_timeout(limit);
-            }
-            port.unfollow(&sleeper.waker);
-        }
+        };
+        condition.waiters.forget(&sleeper.waker);
+        outcome
     }
 
     /// Sleeps on the link, and runs a turn at each waking, until the condition holds or the deadline passes.
@@ -175,6 +165,7 @@ impl Core {
         *sleeper.thread.signal.lock() = Some(port.signal().clone());
         loop {
             self.try_turn(port, Runner::User);
+            condition.register(sleeper);
             let now = clock::now();
             if condition.holds() || condition.is_late(now) {
                 break;
@@ -183,4 +174,15 @@ impl Core {
         }
         *sleeper.thread.signal.lock() = None;
     }
+}
+
+/// Sleeps until the condition may hold, or the lead may be free.
+fn follow(port: &Port, condition: Condition<'_>, sleeper: &Sleeper, now: Instant) {
+    port.follow(sleeper.waker.clone());
+    port.ask_for_lead();
+    if port.is_led() && !condition.holds() {
+        let limit = condition.deadline.map_or(Duration::from_secs(3600), |due| due - now);
+        sleeper.parker.park_timeout(limit);
+    }
+    port.unfollow(&sleeper.waker);
 }

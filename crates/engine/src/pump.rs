@@ -10,14 +10,13 @@ use std::time::Duration;
 use weft_base::{FlowKey, Instant, limits};
 use weft_link::Interest as LinkInterest;
 use weft_proto::{Event, State};
-use weft_sync::MutexGuard;
 use weft_wire::{Kind, Packet};
 
 use crate::core::Core;
 use crate::gather::LISTED;
 use crate::outbox::Outbox;
 use crate::port::Port;
-use crate::slot::{Live, Slot};
+use crate::slot::{Guard, Live, Slot};
 use crate::waiters::Interest;
 
 /// How long a full link is waited for before what it does not take is dropped, as a network would.
@@ -93,19 +92,25 @@ impl Core {
     /// Whether a new connection may take this flow; one that is over makes way for it ([CDP-ST-G]).
     pub(crate) fn make_free(&self, flow: &FlowKey) -> bool {
         let Some(slot) = self.table.find(flow) else { return true };
-        let mut live = slot.lock();
-        let is_over = live.connection.yields_to_syn();
-        if is_over {
-            live.connection.forget();
-            self.remove(&slot, &mut live);
+        if !slot.look().connection.yields_to_syn() {
+            return false;
         }
-        is_over
+        let mut live = slot.lock();
+        live.connection.forget();
+        self.remove(&slot, &mut live);
+        true
     }
 
     /// Hands the packets that others left at the busy slot to the machine.
     #[inline]
-    pub(crate) fn drain_backlog(&self, slot: &Arc<Slot>, live: &mut Live, now: Instant, out: &mut Outbox) {
-        for (packet, from) in slot.take_backlog() {
+    pub(crate) fn drain_backlog(
+        &self,
+        slot: &Arc<Slot>,
+        live: &mut Guard<'_>,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        while let Some((packet, from)) = live.next_deferred() {
             // A SYN that finds the connection over comes again ([CDP-RTX-1]).
             let _ = self.handle(slot, live, packet, from, now, out);
         }
@@ -113,7 +118,7 @@ impl Core {
 
     /// Drains all outputs of a connection into the outbox. The caller holds the lock, and then calls [`Core::unlock`] and
     /// [`Core::finish`].
-    pub(crate) fn pump(&self, slot: &Arc<Slot>, live: &mut Live, now: Instant, out: &mut Outbox) {
+    pub(crate) fn pump(&self, slot: &Arc<Slot>, live: &mut Guard<'_>, now: Instant, out: &mut Outbox) {
         self.drain_backlog(slot, live, now, out);
         self.transmit(slot, live, now, out);
         let mut again = 0;
@@ -158,9 +163,7 @@ impl Core {
                 out.push(live.to, transmit);
             }
         };
-        if out.batch.len() > before {
-            live.sent_at = now;
-        } else if is_exhausted {
+        if out.batch.len() == before && is_exhausted {
             // Nothing for the link: the claim goes back at once, while the lock still keeps others from marking it.
             slot.release_transmit();
             return;
@@ -247,18 +250,11 @@ impl Core {
         }
     }
 
-    /// Unlocks, and does what others left while the slot was locked.
+    /// Unlocks, after doing what others left while the slot was locked.
     #[inline]
-    pub(crate) fn unlock(
-        &self,
-        slot: &Arc<Slot>,
-        live: MutexGuard<'_, Live>,
-        now: Instant,
-        out: &mut Outbox,
-    ) {
-        drop(live);
-        while slot.is_wanted() {
-            let Some(mut live) = slot.want() else { return };
+    pub(crate) fn unlock(&self, slot: &Arc<Slot>, mut live: Guard<'_>, now: Instant, out: &mut Outbox) {
+        while let Err(wanted) = live.leave() {
+            live = wanted;
             self.pump(slot, &mut live, now, out);
         }
     }
@@ -278,8 +274,8 @@ impl Core {
             let mut claims = std::mem::take(&mut out.claims);
             let now = crate::clock::now();
             for (slot, has_more) in claims.drain(..) {
-                let is_marked = slot.release_transmit();
-                if has_more || is_marked || slot.is_wanted() {
+                let is_marked = slot.release_sent(now);
+                if has_more || is_marked {
                     self.pump_if_free(&slot, now, out);
                 }
             }

@@ -4,23 +4,20 @@
 //! short locks of backlog, waiters and wheel are taken. It is never held across a system call of the link, nor while
 //! anybody is woken.
 //!
-//! Algorithm of the hand-over: who finds the slot locked leaves the packets in the backlog, raises `wanted`, and tries
-//! the lock once more. Who unlocks looks at `wanted` afterwards and, if it is raised, takes the lock again and does the
-//! work. Raising and trying, and unlocking and looking, are each separated by a sequentially consistent fence, so one of
-//! the two sees the other: nothing is left lying.
+//! Who finds the slot busy leaves its packets in the backlog, and the holder sees to them before it leaves: the hand-over
+//! of [`weft_sync::Slot`]. So each lock ends in [`Core::unlock`](crate::core::Core::unlock), unless a `want` follows.
 //!
 //! Transmission keeps the order of numbers although the link is called without the lock: `transmitting` is claimed under
 //! the lock by whoever polls packets out, and given back after the link took them. Who finds it claimed marks it, and the
 //! claimant polls again.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use weft_base::{FlowKey, Instant, Service};
 use weft_proto::Connection;
-use weft_sync::{Mutex, MutexGuard, SpinLock};
+use weft_sync::{Look, SlotGuard};
 use weft_wire::Packet;
 
 use crate::listening::Listening;
@@ -36,8 +33,6 @@ pub(crate) struct Live {
     pub(crate) connection: Connection,
     /// Where packets to the peer go.
     pub(crate) to: SocketAddr,
-    /// When the last data left: packing gathers for a moment after it.
-    pub(crate) sent_at: Instant,
     /// Messages taken since, that gather for common packets.
     pub(crate) is_gathering: bool,
     /// The user found the send queue full and has not been told of room since.
@@ -56,16 +51,37 @@ pub(crate) struct Live {
     pub(crate) promised_bytes: usize,
 }
 
+impl Live {
+    fn new(connection: Connection, to: SocketAddr, promised_bytes: usize) -> Self {
+        Self {
+            is_embryo: connection.is_embryo(),
+            is_released: false,
+            connection,
+            to,
+            is_gathering: false,
+            is_blocked: false,
+            is_quiet: false,
+            is_removed: false,
+            timer: None,
+            promised_bytes,
+        }
+    }
+}
+
+/// A packet left at a busy slot, and where it came from.
+pub(crate) type Deferred = (Packet, SocketAddr);
+
+/// The right to use a slot.
+pub(crate) type Guard<'a> = SlotGuard<'a, Live, Deferred>;
+
 /// The table entry of one connection.
 pub struct Slot {
     key: FlowKey,
     service: Service,
-    live: Mutex<Live>,
-    backlog: SpinLock<VecDeque<(Packet, SocketAddr)>>,
-    backlog_len: AtomicUsize,
-    /// Somebody found the lock taken and left work.
-    wanted: AtomicBool,
+    live: weft_sync::Slot<Live, Deferred>,
     transmitting: AtomicU8,
+    /// When the link last took packets of this slot, in nanoseconds.
+    sent_at: AtomicU64,
     pub(crate) waiters: Waiters,
     /// The port its packets come in by.
     home: AtomicU32,
@@ -92,23 +108,9 @@ impl Slot {
         Self {
             key: connection.flow(),
             service: connection.service(),
-            live: Mutex::new(Live {
-                is_embryo: connection.is_embryo(),
-                is_released: false,
-                connection,
-                to,
-                sent_at: Instant::ZERO,
-                is_gathering: false,
-                is_blocked: false,
-                is_quiet: false,
-                is_removed: false,
-                timer: None,
-                promised_bytes,
-            }),
-            backlog: SpinLock::default(),
-            backlog_len: AtomicUsize::new(0),
-            wanted: AtomicBool::new(false),
+            live: weft_sync::Slot::new(Live::new(connection, to, promised_bytes), BACKLOG_MAX),
             transmitting: AtomicU8::new(IDLE),
+            sent_at: AtomicU64::new(0),
             waiters: Waiters::default(),
             home: AtomicU32::new(u32::try_from(home).unwrap_or(0)),
             armed: AtomicU64::new(u64::MAX),
@@ -138,7 +140,7 @@ impl Slot {
     /// Where packets to the peer go at present.
     #[must_use]
     pub fn peer_underlay(&self) -> SocketAddr {
-        self.live.lock().to
+        self.look().to
     }
 
     pub(crate) fn home(&self) -> usize {
@@ -152,53 +154,32 @@ impl Slot {
         }
     }
 
-    /// Waits for the lock. Let it go by [`Slot::is_wanted`]'s rule.
+    /// Waits for the lock.
     #[inline]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Live> {
+    pub(crate) fn lock(&self) -> Guard<'_> {
         self.live.lock()
     }
 
     /// Takes the lock, or says that the slot is busy.
     #[inline]
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Live>> {
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_>> {
         self.live.try_lock()
     }
 
-    /// Leaves a packet for the holder of the lock; gives it back if the backlog is full.
-    pub(crate) fn defer(&self, packet: Packet, from: SocketAddr) -> Result<(), Packet> {
-        let mut backlog = self.backlog.lock();
-        if backlog.len() >= BACKLOG_MAX {
-            return Err(packet);
-        }
-        backlog.push_back((packet, from));
-        self.backlog_len.store(backlog.len(), Ordering::Release);
-        Ok(())
+    /// Waits for the lock, to read only.
+    pub(crate) fn look(&self) -> Look<'_, Live, Deferred> {
+        self.live.look()
     }
 
-    /// Takes the packets that others left; the caller holds the lock.
-    pub(crate) fn take_backlog(&self) -> VecDeque<(Packet, SocketAddr)> {
-        if self.backlog_len.load(Ordering::Acquire) == 0 {
-            return VecDeque::new();
-        }
-        let mut backlog = self.backlog.lock();
-        self.backlog_len.store(0, Ordering::Release);
-        std::mem::take(&mut *backlog)
+    /// Leaves a packet for the holder of the lock; gives it back if the backlog is full. A [`Slot::want`] must follow.
+    pub(crate) fn defer(&self, packet: Packet, from: SocketAddr) -> Result<(), Packet> {
+        self.live.defer((packet, from)).map_err(|(packet, _)| packet)
     }
 
     /// Asks for the lock for work that lies ready: either the caller gets it, or its holder will do the work.
-    pub(crate) fn want(&self) -> Option<MutexGuard<'_, Live>> {
-        self.wanted.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        let live = self.live.try_lock()?;
-        self.wanted.store(false, Ordering::Relaxed);
-        Some(live)
-    }
-
-    /// To be asked after each unlock: whether somebody left work meanwhile. If so, [`Slot::want`] again.
     #[inline]
-    pub(crate) fn is_wanted(&self) -> bool {
-        fence(Ordering::SeqCst);
-        self.wanted.load(Ordering::Relaxed)
+    pub(crate) fn want(&self) -> Option<Guard<'_>> {
+        self.live.want()
     }
 
     /// Claims the right to hand this slot's packets to the link; the caller holds the lock. False if another thread has
@@ -224,7 +205,20 @@ impl Slot {
         }
     }
 
-    /// Gives the claim back after the link took the packets. True if there may be more to poll.
+    /// When the link last took packets of this slot: what is sent soon after gathers for a moment.
+    #[inline]
+    pub(crate) fn sent_at(&self) -> Instant {
+        Instant::from_nanos(self.sent_at.load(Ordering::Relaxed))
+    }
+
+    /// Gives the claim back after the link took the packets at `now`. True if there may be more to poll.
+    #[inline]
+    pub(crate) fn release_sent(&self, now: Instant) -> bool {
+        self.sent_at.store(now.as_nanos(), Ordering::Relaxed);
+        self.release_transmit()
+    }
+
+    /// Gives the claim back. True if there may be more to poll.
     #[inline]
     pub(crate) fn release_transmit(&self) -> bool {
         self.transmitting.swap(IDLE, Ordering::AcqRel) == CLAIMED_AGAIN

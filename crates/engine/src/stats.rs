@@ -103,7 +103,7 @@ impl Engine {
 }
 
 fn of_slot(slot: &Slot) -> SlotStats {
-    let live = slot.lock();
+    let live = slot.look();
     SlotStats {
         key: slot.key(),
         service: slot.service(),

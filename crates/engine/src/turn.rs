@@ -14,7 +14,7 @@ use crate::counters::Drop as Dropped;
 use crate::directory::Source;
 use crate::outbox::Outbox;
 use crate::port::Port;
-use crate::slot::{Live, Slot};
+use crate::slot::{Guard, Slot};
 
 /// Who runs the turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,10 +70,11 @@ impl Core {
             let mut live = slot.try_lock();
             let mut same = Some((packet, from));
             while let Some((packet, from)) = same.take() {
-                self.give(port, &slot, live.as_deref_mut(), packet, from, now, out);
+                self.give(port, &slot, live.as_mut(), packet, from, now, out);
                 next = self.next_checked(port, &mut packets, now, out);
                 same = next.take_if(|(packet, _)| packet.flow() == flow);
             }
+            // What others left meanwhile is seen to by the end of the turn, which wants the slot.
             drop(live);
             out.touched.push(slot);
         }
@@ -130,7 +131,7 @@ impl Core {
         &self,
         port: &Port,
         slot: &Arc<Slot>,
-        live: Option<&mut Live>,
+        live: Option<&mut Guard<'_>>,
         packet: Packet,
         from: SocketAddr,
         now: Instant,
@@ -147,7 +148,10 @@ impl Core {
                     Err(packet) => {
                         let mut live = slot.lock();
                         self.drain_backlog(slot, &mut live, now, out);
-                        self.handle(slot, &mut live, packet, from, now, out)
+                        let refused = self.handle(slot, &mut live, packet, from, now, out);
+                        // The end of the turn wants the slot once more.
+                        drop(live);
+                        refused
                     }
                 }
             }

@@ -64,12 +64,6 @@ impl Wake {
     }
 }
 
-#[derive(Debug, Default)]
-struct List {
-    next_id: u64,
-    entries: Vec<(u64, Interest, task::Waker)>,
-}
-
 /// The conditions of a slot, and those who wait for them.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
@@ -77,7 +71,7 @@ pub(crate) struct Waiters {
     bits: AtomicU32,
     /// Conditions that somebody waits for, in the list or with a descriptor.
     wanted: AtomicU32,
-    list: SpinLock<List>,
+    list: SpinLock<Vec<(Interest, task::Waker)>>,
     descriptors: [OnceLock<Arc<Waker>>; INTERESTS.len()],
 }
 
@@ -107,7 +101,7 @@ impl Waiters {
     fn settle(&self, news: u32, gone: u32, wakes: &mut Vec<Wake>) {
         let mut list = self.list.lock();
         let mut kept = 0;
-        list.entries.retain(|(_, interest, waker)| {
+        list.retain(|(interest, waker)| {
             let is_due = news & interest.bit() != 0;
             if is_due {
                 wakes.push(Wake::Task(waker.clone()));
@@ -129,20 +123,18 @@ impl Waiters {
     }
 
     /// Leaves `waker` here until the condition holds. Look at [`Waiters::is_ready`] afterwards.
-    pub(crate) fn register(&self, interest: Interest, waker: task::Waker) -> u64 {
+    pub(crate) fn register(&self, interest: Interest, waker: &task::Waker) {
         let mut list = self.list.lock();
-        let id = list.next_id;
-        list.next_id += 1;
-        // A task that polls again replaces itself.
-        list.entries.retain(|(_, other, known)| *other != interest || !known.will_wake(&waker));
-        list.entries.push((id, interest, waker));
+        let is_known = list.iter().any(|(other, known)| *other == interest && known.will_wake(waker));
+        if !is_known {
+            list.push((interest, waker.clone()));
+        }
         self.wanted.fetch_or(interest.bit(), Ordering::SeqCst);
-        id
     }
 
     /// Takes back what [`Waiters::register`] left.
-    pub(crate) fn forget(&self, id: u64) {
-        self.list.lock().entries.retain(|(other, ..)| *other != id);
+    pub(crate) fn forget(&self, waker: &task::Waker) {
+        self.list.lock().retain(|(_, known)| !known.will_wake(waker));
     }
 
     /// The descriptor that is readable while the condition holds.
@@ -196,8 +188,8 @@ mod tests {
     fn a_condition_that_begins_to_hold_wakes_only_those_who_wait_for_it() {
         let waiters = Waiters::default();
         let (reader, writer) = (Arc::new(Count::default()), Arc::new(Count::default()));
-        waiters.register(Interest::Readable, reader.clone().into());
-        waiters.register(Interest::Writable, writer.clone().into());
+        waiters.register(Interest::Readable, &reader.clone().into());
+        waiters.register(Interest::Writable, &writer.clone().into());
         let mut wakes = Vec::new();
         waiters.set(Interest::Readable.bit(), 0, &mut wakes);
         wakes.drain(..).for_each(Wake::run);
@@ -230,8 +222,9 @@ mod tests {
     fn who_gave_up_waiting_is_not_woken() {
         let waiters = Waiters::default();
         let reader = Arc::new(Count::default());
-        let id = waiters.register(Interest::Readable, reader.clone().into());
-        waiters.forget(id);
+        let waker = reader.into();
+        waiters.register(Interest::Readable, &waker);
+        waiters.forget(&waker);
         let mut wakes = Vec::new();
         waiters.set(Interest::Readable.bit(), 0, &mut wakes);
         assert!(wakes.is_empty());

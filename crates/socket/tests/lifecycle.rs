@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use common::{PATIENCE, Pair, loopback, node, on, pattern};
 use weft_socket::link::Hub;
 use weft_socket::{
-    AcceptError, Address, CloseError, ConnectError, EndReason, ListenError, Node, NodeId, Options, Port, RecvError,
-    SendError, Target, errno,
+    AcceptError, Address, CloseError, ConnectError, EndReason, ListenError, Node, NodeId, Options, Port,
+    RecvError, SendError, Target, errno,
 };
 
 fn port(number: u16) -> Port {

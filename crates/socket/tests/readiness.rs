@@ -55,7 +55,8 @@ fn a_listener_is_readable_while_somebody_waits() {
     let readiness = listener.readiness().unwrap();
     let fds = [readiness.as_raw_fd()];
     assert_eq!(wait(&fds, Some(Duration::from_millis(10))).unwrap(), 0);
-    let socket = client.connect((server.underlay(), listener.local_address().port), &Options::stream()).unwrap();
+    let socket =
+        client.connect((server.underlay(), listener.local_address().port), &Options::stream()).unwrap();
     assert_eq!(wait(&fds, Some(PATIENCE)).unwrap(), 1);
     drop(listener.try_accept().unwrap());
     assert_eq!(wait(&fds, Some(Duration::from_millis(10))).unwrap(), 0);

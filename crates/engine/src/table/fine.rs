@@ -93,15 +93,18 @@ impl<V> Fine<V> {
 /// A walk along a list under read locks. It holds the lock of the link to the node that it gave last.
 struct Walk<'a, V> {
     link: RwLockReadGuard<'a, Link<V>>,
+    /// The node whose own link that is; none at the head.
+    from: Option<&'a Node<V>>,
 }
 
 impl<'a, V> Walk<'a, V> {
     fn from(link: &'a RwLock<Link<V>>) -> Self {
-        Self { link: link.read() }
+        Self { link: link.read(), from: None }
     }
 
     /// The node that the walk is at, to be used until it goes on.
     fn node(&self) -> Option<&Node<V>> {
+        self.from.inspect(|from| from.alive.check());
         // SAFETY: the walk holds the lock of the link, and the reference borrows the walk.
         unsafe { self.link.node() }
     }
@@ -111,6 +114,7 @@ impl<'a, V> Walk<'a, V> {
         let node: Option<&'a Node<V>> = unsafe { self.link.node() };
         if let Some(node) = node {
             self.link = node.next.read();
+            self.from = Some(node);
         }
     }
 
