@@ -42,6 +42,22 @@ fn a_run_of_one_size_takes_one_call_to_send_and_one_to_receive() {
     }
 }
 
+/// [CDP-ENC-8] The UDP checksum is used, on IPv6 and on IPv4: the kernel is never told to leave it out.
+#[test]
+fn the_udp_checksum_is_used() {
+    for home in HOMES {
+        let (here, _there) = pair(home);
+        let mut off: libc::c_int = -1;
+        let mut len = libc::socklen_t::try_from(size_of_val(&off)).unwrap();
+        let fd = here.poll_fd().unwrap();
+        // SAFETY: the option is an int, and both pointers are valid for the call.
+        let result = unsafe {
+            libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_NO_CHECK, (&raw mut off).cast(), &raw mut len)
+        };
+        assert_eq!((result, off), (0, 0), "{home}");
+    }
+}
+
 #[test]
 fn without_offloads_everything_arrives_as_well() {
     let plain = UdpOptions { gso: false, gro: false, ..UdpOptions::default() };
