@@ -153,20 +153,27 @@ fn opens_test(code: &str) -> bool {
 }
 
 fn item_end(lines: &[Line], start: usize) -> usize {
-    let mut depth = 0_u32;
+    block_end(lines, start).unwrap_or(lines.len() - 1)
+}
+
+/// The index of the line on which the item that begins at line `start` ends, with its brace or its semicolon.
+pub(crate) fn block_end(lines: &[Line], start: usize) -> Option<usize> {
+    let (mut braces, mut others) = (0_u32, 0_u32);
     for (index, line) in lines.iter().enumerate().skip(start) {
-        // Brackets of attributes and parentheses of signatures do not end an item.
         for character in line.code.chars() {
             match character {
-                '{' => depth += 1,
-                '}' if depth <= 1 => return index,
-                '}' => depth -= 1,
-                ';' if depth == 0 => return index,
+                '{' => braces += 1,
+                '}' if braces <= 1 => return Some(index),
+                '}' => braces -= 1,
+                '(' | '[' => others += 1,
+                ')' | ']' => others = others.saturating_sub(1),
+                // A semicolon in brackets, as in [u8; 4], ends nothing.
+                ';' if braces == 0 && others == 0 => return Some(index),
                 _ => {}
             }
         }
     }
-    lines.len() - 1
+    None
 }
 
 #[cfg(test)]

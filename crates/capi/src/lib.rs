@@ -1,7 +1,7 @@
 //! The C face of CDP: the functions that `include/cdp.h` declares, in a static and a shared library `cdp`.
 //!
 //! A descriptor is a number in a table of this library; a call looks it up, takes a share of what it names, and works
-//! on that with no lock held. Every call runs behind one boundary ([`boundary`](crate)) that turns errors into errno
+//! on that with no lock held. Every call runs behind one boundary (`boundary.rs`) that turns errors into errno
 //! and a sentence, checks pointers, and lets no panic pass into C.
 //!
 //! This room must not know packets, timers or threads: it translates, and [`weft_socket`] does the work.

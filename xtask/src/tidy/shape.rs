@@ -13,6 +13,9 @@ const LINES_WARN: usize = 370;
 /// Lines past which it must be a test, or listed with a reason.
 const LINES_MAX: usize = 600;
 
+/// Lines past which a function is looked at.
+const FUNCTION_LINES_WARN: usize = 70;
+
 /// Words that say a thing is not done. Written in two parts, so that this file does not say them itself.
 const UNFINISHED: [&str; 7] = [
     concat!("TO", "DO"),
@@ -92,7 +95,7 @@ fn check_marks(file: &File) -> Vec<Finding> {
 }
 
 fn check_rust(file: &File) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut findings = check_functions(file);
     let is_crate_root = ["src/lib.rs", "src/main.rs"].iter().any(|end| file.path.ends_with(end));
     if is_crate_root && !file.text.starts_with("//!") {
         findings.push(Finding::new(&file.path, "does not open with its purpose (`//!`)"));
@@ -104,6 +107,35 @@ fn check_rust(file: &File) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Functions of the product that are long; a table is not, as it is no function.
+fn check_functions(file: &File) -> Vec<Finding> {
+    let lines = source::lines(&file.text);
+    let mut findings = Vec::new();
+    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.is_test && !file.is_test()) {
+        let Some(name) = function_name(&line.code) else { continue };
+        let Some(end) = source::block_end(&lines, index) else { continue };
+        let length = end + 1 - index;
+        if length > FUNCTION_LINES_WARN {
+            let text = format!(
+                "`{name}` has {length} lines; decisions stay in the parent, work goes to named leaves"
+            );
+            findings.push(Finding::new(&file.path, text).at(line.number).into_warning());
+        }
+    }
+    findings
+}
+
+/// The name of the function that `code` begins.
+fn function_name(code: &str) -> Option<&str> {
+    let mut words = code.split_whitespace();
+    words
+        .find(|word| {
+            !["pub", "const", "async", "unsafe", "extern", "\"\""].contains(word) && !word.starts_with("pub(")
+        })
+        .filter(|word| *word == "fn")?;
+    words.next()?.split(['(', '<']).next()
 }
 
 /// A decision is named by its number, and says whether it holds.
@@ -197,6 +229,15 @@ mod tests {
     #[test]
     fn a_lint_is_not_allowed_for_a_whole_crate() {
         assert_one("crates/a/src/b.rs", "#![allow(missing_docs)]\n", "everything");
+    }
+
+    #[test]
+    fn a_long_function_is_warned_of() {
+        let function = |lines: usize| format!("pub(crate) fn f(\n) {{\n{}}}\n", "a();\n".repeat(lines));
+        assert_eq!(complaints("crates/a/src/b.rs", &function(60)), [""; 0]);
+        assert_one("crates/a/src/b.rs", &function(80), "`f` has 83 lines");
+        assert_eq!(complaints("crates/a/src/b.rs", "trait A {\n  fn f();\n}\n"), [""; 0]);
+        assert_eq!(complaints("crates/a/tests/b.rs", &function(80)), [""; 0]);
     }
 
     #[test]
