@@ -121,6 +121,16 @@ fn a_long_list_is_dropped_without_recursion() {
     }
 }
 
+proptest! {
+    #[test]
+    fn the_hash_is_siphash_1_3(key: [u8; 16], first: u64, second: u64) {
+        let mut bytes = first.to_le_bytes().to_vec();
+        bytes.extend(second.to_le_bytes());
+        let reference = siphasher::sip::SipHasher13::new_with_key(&key).hash(&bytes);
+        prop_assert_eq!(lists::Hash::new(key).words(first, second), reference);
+    }
+}
+
 #[test]
 fn the_hash_depends_on_its_key_and_spreads_neighbours() {
     let lists = |key| {
