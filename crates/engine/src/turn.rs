@@ -8,7 +8,6 @@ use weft_base::Instant;
 use weft_link::Received;
 use weft_wire::{Packet, Refused};
 
-use crate::clock;
 use crate::core::Core;
 use crate::counters::Drop as Dropped;
 use crate::directory::Source;
@@ -26,23 +25,23 @@ pub(crate) enum Runner {
 }
 
 impl Core {
-    /// Runs one turn of the port, unless another thread does. Tells how many packets came in.
-    pub(crate) fn try_turn(&self, port: &Port, runner: Runner) -> Option<usize> {
+    /// Runs one turn of the port at `now`, unless another thread does. Tells how many packets came in.
+    pub(crate) fn try_turn(&self, port: &Port, runner: Runner, now: Instant) -> Option<usize> {
         let mut turn = port.turn.try_lock()?;
-        let now = clock::now();
         if runner == Runner::User {
             port.user_turn_at.store(now.as_nanos(), Ordering::Relaxed);
         }
         let mut out = Outbox::take();
-        if port.next_timer() <= now.as_nanos() {
-            self.fire_timers(port, now, &mut out);
-        }
         // An error of the link is counted by the link; to the engine it is a link that brings nothing.
         let count = port.link.recv(&mut turn.batch).unwrap_or(0);
         port.counters.turns.add(1);
         if count > 0 {
             port.counters.busy_turns.add(1);
             self.take_in(port, turn.batch.drain(), now, &mut out);
+        }
+        // Timers after packets: an acknowledgement that lies in the link must not lose to its time-out.
+        if port.next_timer() <= now.as_nanos() {
+            self.fire_timers(port, now, &mut out);
         }
         drop(turn);
         self.finish(port, &mut out);
