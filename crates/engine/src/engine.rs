@@ -21,7 +21,7 @@ use crate::control::Control;
 use crate::core::Core;
 use crate::counters::Drops;
 use crate::directory::Directory;
-use crate::gather;
+use crate::gather::{self, Gather};
 use crate::listening::Listening;
 use crate::outbox::Outbox;
 use crate::port::Port;
@@ -86,14 +86,14 @@ pub enum ListenError {
 ///
 /// ```
 /// use weft_base::{Port, Service};
-/// use weft_engine::{Config, Engine, Interest, Settings, Target};
+/// use weft_engine::{Config, Engine, Gather, Interest, Settings, Target};
 ///
 /// let open = || Engine::open(Settings { bind: "127.0.0.1:0".parse().unwrap(), ..Settings::default() });
 /// let (here, there) = (open()?, open()?);
-/// let listening = there.listen(Port::new(7), Config::new(Service::Stream, there.mss())).unwrap();
+/// let listening = there.listen(Port::new(7), Config::new(Service::Stream, there.mss()), Gather::WhenBusy).unwrap();
 ///
 /// let target = Target { node: None, at: Some(there.underlay()), port: Port::ECHO };
-/// let slot = here.connect(target, None, Config::new(Service::Stream, here.mss())).unwrap();
+/// let slot = here.connect(target, None, Config::new(Service::Stream, here.mss()), Gather::WhenBusy).unwrap();
 /// assert!(here.wait(&slot, Interest::Connected, None));
 /// here.send(&slot, b"hello").unwrap();
 ///
@@ -206,6 +206,7 @@ impl Engine {
         target: Target,
         local: Option<CdpPort>,
         mut config: Config,
+        gather: Gather,
     ) -> Result<Arc<Slot>, ConnectError> {
         if self.core.is_down.load(Ordering::SeqCst) {
             return Err(ConnectError::Down);
@@ -219,7 +220,7 @@ impl Engine {
             self.core.budget.reserve(config.receive_slots, packet_bytes).ok_or(ConnectError::NoRoom)?;
         config.receive_slots = granted;
         let made = self.insert_connection(remote, local, &config, |connection| {
-            Slot::new(connection, at, home, bytes, None)
+            Slot::new(connection, at, home, bytes, gather, None)
         });
         let slot = made.inspect_err(|_| self.core.budget.release(bytes))?;
         self.operate(&slot, |_, _| ());
@@ -292,7 +293,12 @@ impl Engine {
     ///
     /// # Errors
     /// When the port is taken.
-    pub fn listen(&self, port: Option<CdpPort>, mut config: Config) -> Result<Arc<Listening>, ListenError> {
+    pub fn listen(
+        &self,
+        port: Option<CdpPort>,
+        mut config: Config,
+        gather: Gather,
+    ) -> Result<Arc<Listening>, ListenError> {
         if self.core.is_down.load(Ordering::SeqCst) {
             return Err(ListenError::Down);
         }
@@ -309,8 +315,8 @@ impl Engine {
                 .find(|port| !listeners.contains_key(port))
                 .ok_or(ListenError::NoPortFree)?,
         };
-        let listening =
-            Listening::new(Address { node, port }, config, clock::now()).map_err(ListenError::System)?;
+        let listening = Listening::new(Address { node, port }, config, gather, clock::now())
+            .map_err(ListenError::System)?;
         let listening = Arc::new(listening);
         listeners.insert(port, listening.clone());
         Ok(listening)
@@ -379,7 +385,7 @@ impl Engine {
         core.finish(port, &mut out);
         out.put_back();
         if now.as_nanos().saturating_sub(port.user_turn_at.load(Ordering::Relaxed)) > LOOK_AFTER_NS {
-            core.try_turn(port, Runner::User);
+            core.try_turn(port, Runner::User, now);
         }
         if result == Err(SendError::WouldBlock) {
             self.note_nothing(slot, &slot.waiters, Interest::Writable);
@@ -411,10 +417,16 @@ impl Engine {
         let core = &*self.core;
         let mut live = slot.lock();
         let result = take(&mut live.connection);
-        let is_quick = !live.connection.has_urgent_output() && live.connection.is_readable();
-        if is_quick && result.is_ok() {
+        if !live.connection.has_urgent_output() && live.connection.state() == State::Established {
+            // Nothing is to be sent: no clock, no outbox.
+            core.note_taken(slot, &live);
             match live.leave() {
-                Ok(()) => return result,
+                Ok(()) => {
+                    if result.is_err() {
+                        self.note_nothing(slot, &slot.waiters, Interest::Readable);
+                    }
+                    return result;
+                }
                 Err(wanted) => live = wanted,
             }
         }
@@ -509,7 +521,7 @@ impl Engine {
             return Poll::Ready(());
         }
         let port = self.core.port(home);
-        self.core.try_turn(port, Runner::User);
+        self.core.try_turn(port, Runner::User, clock::now());
         waiters.register(interest, context.waker());
         if waiters.is_ready(interest) {
             return Poll::Ready(());

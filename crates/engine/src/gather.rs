@@ -22,6 +22,31 @@ use crate::outbox::Outbox;
 use crate::port::Port;
 use crate::slot::{Live, Slot};
 
+/// When what is sent may wait for company.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Gather {
+    /// Never.
+    Off,
+    /// While the link is busy with what the connection sent a moment ago.
+    #[default]
+    WhenBusy,
+    /// Likewise, and moreover each send for so long; more than 1 ms is taken as 1 ms ([CDP-COA-7]).
+    Delay(Duration),
+}
+
+impl Gather {
+    /// How long a send may wait although nothing is under way.
+    fn delay(self) -> Duration {
+        match self {
+            Self::Off | Self::WhenBusy => Duration::ZERO,
+            Self::Delay(delay) => delay.min(DELAY_MAX),
+        }
+    }
+}
+
+/// [CDP-COA-7] The longest time that a user may ask for, less what the watch may add.
+const DELAY_MAX: Duration = Duration::from_micros(900);
+
 /// How long after a transmission small sends gather.
 pub(crate) const QUANTUM: Duration = Duration::from_micros(5);
 /// Bytes that are a batch: they leave at once.
@@ -41,11 +66,16 @@ pub(crate) fn is_watching(port: &Port, now: Instant) -> bool {
 pub(crate) fn may_gather(slot: &Slot, live: &Live, now: Instant) -> bool {
     let connection = &live.connection;
     let (waiting, _) = connection.waiting();
-    // [CDP-COA-7] not the first, and not for long
-    waiting < BATCH_BYTES
-        && now - slot.sent_at() < QUANTUM
-        && connection.buffered_bytes() > waiting
-        && connection.state() == State::Established
+    if waiting >= BATCH_BYTES || connection.state() != State::Established {
+        return false;
+    }
+    match slot.gather {
+        Gather::Off => false,
+        // [CDP-COA-7] not the first, and not for long
+        Gather::WhenBusy => now - slot.sent_at() < QUANTUM && connection.buffered_bytes() > waiting,
+        // [CDP-COA-7] what the user asked for
+        Gather::Delay(_) => !slot.has_gathered_for(now, slot.gather.delay()),
+    }
 }
 
 impl Core {
@@ -74,8 +104,7 @@ impl Core {
         let slots: Vec<Arc<Slot>> = port.gathering.lock().clone();
         let mut out = Outbox::take();
         for slot in slots {
-            let since = slot.gathering_since.load(Ordering::Relaxed);
-            if since > LISTED && now.as_nanos().saturating_sub(since) >= duration_ns(QUANTUM) {
+            if slot.has_gathered_for(now, slot.gather.delay().max(QUANTUM)) {
                 self.pump_if_free(&slot, now, &mut out);
             }
         }
@@ -95,6 +124,10 @@ impl Core {
 /// In the port's list, with nothing gathered at present.
 pub(crate) const LISTED: u64 = 1;
 
-fn duration_ns(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+impl Slot {
+    /// Whether messages gather since at least `time`.
+    fn has_gathered_for(&self, now: Instant, time: Duration) -> bool {
+        let since = self.gathering_since.load(Ordering::Relaxed);
+        since > LISTED && now - Instant::from_nanos(since) >= time
+    }
 }

@@ -19,10 +19,10 @@
 //!
 //! ```
 //! use weft_base::Service;
-//! use weft_engine::{Config, Engine, Settings};
+//! use weft_engine::{Config, Engine, Gather, Settings};
 //!
 //! let engine = Engine::open(Settings { bind: "127.0.0.1:0".parse().unwrap(), ..Settings::default() })?;
-//! let listening = engine.listen(None, Config::new(Service::Datagram, engine.mss())).unwrap();
+//! let listening = engine.listen(None, Config::new(Service::Datagram, engine.mss()), Gather::WhenBusy).unwrap();
 //! assert!(engine.accept(&listening).is_none());
 //! assert_eq!(engine.stats().listeners.len(), 1);
 //! # Ok::<(), std::io::Error>(())
@@ -53,6 +53,7 @@ mod waiters;
 pub mod wheel;
 
 pub use engine::{ConnectError, Engine, ListenError, Target};
+pub use gather::Gather;
 pub use listening::Listening;
 pub use settings::{Describe, Settings, Workers};
 pub use slot::Slot;

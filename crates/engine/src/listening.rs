@@ -9,6 +9,7 @@ use weft_proto::{Config, Listener, Secret, Verdict};
 use weft_sync::Mutex;
 use weft_wire::Packet;
 
+use crate::gather::Gather;
 use crate::random;
 use crate::slot::Slot;
 use crate::waiters::{Interest, Waiters, Wake};
@@ -19,6 +20,7 @@ use crate::waiters::{Interest, Waiters, Wake};
 pub struct Listening {
     address: Address,
     config: Config,
+    pub(crate) gather: Gather,
     machine: Mutex<Listener>,
     queue: Mutex<VecDeque<Arc<Slot>>>,
     pub(crate) waiters: Waiters,
@@ -28,11 +30,17 @@ pub struct Listening {
 }
 
 impl Listening {
-    pub(crate) fn new(address: Address, config: Config, now: Instant) -> std::io::Result<Self> {
+    pub(crate) fn new(
+        address: Address,
+        config: Config,
+        gather: Gather,
+        now: Instant,
+    ) -> std::io::Result<Self> {
         Ok(Self {
             address,
             machine: Mutex::new(Listener::new(now, &config, key()?)),
             config,
+            gather,
             queue: Mutex::default(),
             waiters: Waiters::default(),
             is_closed: AtomicBool::new(false),

@@ -4,9 +4,9 @@
 //! sleeper per port is the leader and sleeps on the link's descriptor; it runs a turn whenever it wakes. The others sleep
 //! on a futex until their condition holds, or until the lead is free.
 //!
-//! The spin adapts: it doubles, up to the limit of the settings, when the condition came true during it, and halves, down
-//! to a sixteenth, when it did not. So a conversation that answers within microseconds never sleeps, and a thread that
-//! waits for minutes burns a few microseconds.
+//! The spin adapts to how long waits take in the end: after one of less than [`LIVELY`] the next may spin up to the limit
+//! of the settings, as sleeping and waking may be what made it so long; after a longer one the spin halves, down to a
+//! sixteenth. So a conversation never falls asleep for good, and a thread that waits for minutes burns microseconds.
 //!
 //! Races:
 //! * Condition against sleep: the waiter registers its waker, then looks at the condition again; see `waiters`. Several
@@ -29,6 +29,9 @@ use crate::core::Core;
 use crate::port::{Lead, Port, Signal};
 use crate::turn::Runner;
 use crate::waiters::{Interest, Waiters};
+
+/// A wait of less than this might have ended within a spin, had neither end slept.
+const LIVELY: Duration = Duration::from_micros(200);
 
 /// Wakes a blocked thread, wherever it sleeps.
 struct ThreadWaker {
@@ -97,28 +100,29 @@ impl Core {
         }
         let port = self.port(home());
         port.ask_for_lead();
-        match self.spin(port, condition) {
-            Some(outcome) => outcome,
-            None => SLEEPER.with(|sleeper| self.sleep(&home, condition, sleeper)),
+        let begin = clock::now();
+        if let Some(outcome) = self.spin(port, condition, begin) {
+            return outcome;
         }
+        let outcome = SLEEPER.with(|sleeper| self.sleep(&home, condition, sleeper));
+        self.adapt_spin(port, clock::now() - begin < LIVELY);
+        outcome
     }
 
     /// Runs turns for a bounded time. `None` when neither the condition nor the deadline came.
-    fn spin(&self, port: &Port, condition: Condition<'_>) -> Option<bool> {
+    fn spin(&self, port: &Port, condition: Condition<'_>, begin: Instant) -> Option<bool> {
         let budget = Duration::from_nanos(port.spin_ns.load(Ordering::Relaxed));
-        let begin = clock::now();
+        let mut now = begin;
         loop {
-            let taken = self.try_turn(port, Runner::User);
+            let taken = self.try_turn(port, Runner::User, now);
             if condition.holds() {
-                self.adapt_spin(port, true);
                 return Some(true);
             }
-            let now = clock::now();
+            now = clock::now();
             if condition.is_late(now) {
                 return Some(false);
             }
             if now - begin >= budget {
-                self.adapt_spin(port, false);
                 return None;
             }
             match taken {
@@ -130,13 +134,10 @@ impl Core {
         }
     }
 
-    fn adapt_spin(&self, port: &Port, succeeded: bool) {
+    fn adapt_spin(&self, port: &Port, is_lively: bool) {
         let most = u64::try_from(self.spin_max.as_nanos()).unwrap_or(u64::MAX);
         let spin = port.spin_ns.load(Ordering::Relaxed);
-        let next = if succeeded { (spin * 2).min(most) } else { (spin / 2).max(most / 16) };
-        if next != spin {
-            port.spin_ns.store(next, Ordering::Relaxed);
-        }
+        port.spin_ns.store(if is_lively { most } else { (spin / 2).max(most / 16) }, Ordering::Relaxed);
     }
 
     /// Sleeps until the condition holds or the deadline passes.
@@ -164,7 +165,7 @@ impl Core {
     fn lead(&self, port: &Port, lead: &Lead<'_>, condition: Condition<'_>, sleeper: &Sleeper) {
         *sleeper.thread.signal.lock() = Some(port.signal().clone());
         loop {
-            self.try_turn(port, Runner::User);
+            self.try_turn(port, Runner::User, clock::now());
             condition.register(sleeper);
             let now = clock::now();
             if condition.holds() || condition.is_late(now) {

@@ -191,6 +191,14 @@ impl Core {
         slot.waiters.set(bits, again & bits, &mut out.wakes);
     }
 
+    /// After a receive that left nothing to send: the slot is not readable any more if that was the last.
+    #[inline]
+    pub(crate) fn note_taken(&self, slot: &Slot, live: &Live) {
+        if !live.connection.is_readable() {
+            slot.waiters.clear(Interest::Readable);
+        }
+    }
+
     fn note_connected(&self, slot: &Arc<Slot>, live: &mut Live, out: &mut Outbox) {
         self.directory.learn(slot.key().remote.node, live.to);
         if std::mem::take(&mut live.is_embryo)

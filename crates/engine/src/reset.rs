@@ -113,7 +113,8 @@ impl Core {
             return None;
         };
         let key = connection.flow();
-        let slot = Arc::new(Slot::new(connection, from, port.index, bytes, Some(listening.clone())));
+        let gather = listening.gather;
+        let slot = Arc::new(Slot::new(connection, from, port.index, bytes, gather, Some(listening.clone())));
         if self.table.insert(key, slot.clone()).is_err() {
             self.budget.release(bytes);
             return None;

@@ -61,7 +61,7 @@ fn lead(core: &Arc<Core>, port: &Port) -> bool {
     let Some(lead) = port.try_lead() else { return false };
     port.set_service(Service::Leading);
     loop {
-        core.try_turn(port, Runner::Service);
+        core.try_turn(port, Runner::Service, clock::now());
         let now = clock::now();
         core.flush_gathered(port, now);
         let is_done =
@@ -95,7 +95,7 @@ fn stand_by(port: &Port, parker: &Parker, now: Instant) {
 pub(crate) fn work(core: &Arc<Core>, index: usize, spin: bool) {
     let port = core.port(index);
     while !core.is_stopping.load(Ordering::SeqCst) {
-        let taken = core.try_turn(port, Runner::Service);
+        let taken = core.try_turn(port, Runner::Service, clock::now());
         core.flush_gathered(port, clock::now());
         match taken {
             Some(count) if count > 0 => {}

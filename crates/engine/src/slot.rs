@@ -20,6 +20,7 @@ use weft_proto::Connection;
 use weft_sync::{Look, SlotGuard};
 use weft_wire::Packet;
 
+use crate::gather::Gather;
 use crate::listening::Listening;
 use crate::waiters::{Interest, Waiters};
 use crate::wheel::Timer;
@@ -89,6 +90,8 @@ pub struct Slot {
     pub(crate) armed: AtomicU64,
     /// Since when messages gather, in nanoseconds; 0 if none do.
     pub(crate) gathering_since: AtomicU64,
+    /// When what is sent may wait for company.
+    pub(crate) gather: Gather,
     /// The listener that made it.
     pub(crate) listening: Option<Arc<Listening>>,
 }
@@ -103,6 +106,7 @@ impl Slot {
         to: SocketAddr,
         home: usize,
         promised_bytes: usize,
+        gather: Gather,
         listening: Option<Arc<Listening>>,
     ) -> Self {
         Self {
@@ -115,6 +119,7 @@ impl Slot {
             home: AtomicU32::new(u32::try_from(home).unwrap_or(0)),
             armed: AtomicU64::new(u64::MAX),
             gathering_since: AtomicU64::new(0),
+            gather,
             listening,
         }
     }

@@ -97,6 +97,15 @@ impl Waiters {
         }
     }
 
+    /// The condition holds no more. Wakes nobody.
+    #[inline]
+    pub(crate) fn clear(&self, interest: Interest) {
+        let bits = self.bits.load(Ordering::Relaxed);
+        if bits & interest.bit() != 0 {
+            self.set(bits & !interest.bit(), 0, &mut Vec::new());
+        }
+    }
+
     #[cold]
     fn settle(&self, news: u32, gone: u32, wakes: &mut Vec<Wake>) {
         let mut list = self.list.lock();

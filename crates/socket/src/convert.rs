@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_base::{Port, Service};
+use weft_engine::Gather;
 use weft_engine::{
     Config, Engine, Error, Interest, KeepAlive, Listening, Settings, Slot, State, Waited, congestion,
 };
@@ -49,7 +50,7 @@ fn config(options: &Options, link_mss: u16) -> Config {
     config.confirm = options.confirm;
     config.congestion = match options.congestion {
         CongestionControl::Cubic => congestion::Kind::Cubic,
-        CongestionControl::Model => congestion::Kind::Cubic,
+        CongestionControl::Model => congestion::Kind::Model,
         CongestionControl::Fixed { .. } => congestion::Kind::Fixed,
     };
     if let CongestionControl::Fixed { packets } = options.congestion {
@@ -74,12 +75,22 @@ fn config(options: &Options, link_mss: u16) -> Config {
     config
 }
 
+/// Small writes of a stream may always share packets; datagrams as the user wants it.
+fn gather(options: &Options) -> Gather {
+    match options.coalescing {
+        _ if options.service == Service::Stream => Gather::WhenBusy,
+        Coalescing::Off => Gather::Off,
+        Coalescing::WhenBusy => Gather::WhenBusy,
+        Coalescing::Delay(delay) => Gather::Delay(delay),
+    }
+}
+
 pub(crate) fn listen(
     engine: &Arc<Engine>,
     port: Option<Port>,
     options: &Options,
 ) -> Result<Arc<Listening>, ListenError> {
-    engine.listen(port, config(options, engine.mss())).map_err(|error| match error {
+    engine.listen(port, config(options, engine.mss()), gather(options)).map_err(|error| match error {
         weft_engine::ListenError::InUse(port) => ListenError::InUse(port),
         weft_engine::ListenError::NoPortFree => ListenError::NoPortFree,
         weft_engine::ListenError::Down => ListenError::NodeDown,
@@ -100,7 +111,8 @@ pub(crate) fn connect(
     };
     let there = weft_engine::Target { node, at, port: target.port() };
     let config = config(options, engine.mss());
-    engine.connect(there, Port::new(options.local_port), config).map_err(|error| match error {
+    engine.connect(there, Port::new(options.local_port), config, gather(options)).map_err(|error| match error
+    {
         E::NoRoute(node) => ConnectError::NoRoute(node),
         E::InUse(port) => ConnectError::InUse(port),
         E::NoPortFree => ConnectError::NoPortFree(target),
