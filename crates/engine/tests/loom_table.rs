@@ -149,7 +149,7 @@ fn neighbours_are_removed_and_inserted_at_the_same_time() {
 /// Two entries in one list; the third makes `epoch` grow (the others just insert it).
 #[test]
 fn a_search_finds_what_stays_while_the_table_grows() {
-    model(3, |scheme| {
+    model(2, |scheme| {
         let table = table(scheme, 2);
         let receiver = on_thread(&table, |table| find(table, 1));
         assert_eq!(insert(&**table, 3), Ok(()));
