@@ -39,23 +39,23 @@ impl Core {
     pub(crate) fn handle_unknown(
         &self,
         port: &Port,
-        packet: Packet,
+        packet: &Packet,
         from: SocketAddr,
         now: Instant,
         out: &mut Outbox,
     ) {
         // [CDP-CHK-2] before any step that allocates memory
-        if !self.may_come(&packet, from) {
+        if !self.may_come(packet, from) {
             return;
         }
         let listening = self.listeners.read().get(&packet.header().destination.port).cloned();
         match listening {
-            Some(listening) => self.ask_listener(port, &listening, &packet, from, now, out),
+            Some(listening) => self.ask_listener(port, &listening, packet, from, now, out),
             None => {
                 self.drops.count(Dropped::NoConnection);
                 // [CDP-ST-3] echo-form RST, REASON 1 for a SYN or a COOKIE, else 2
-                if let Some(reason) = refusal_of(&packet) {
-                    self.refuse_by_reset(&packet, from, reason, None, now, out);
+                if let Some(reason) = refusal_of(packet) {
+                    self.refuse_by_reset(packet, from, reason, None, now, out);
                 }
             }
         }

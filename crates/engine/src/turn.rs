@@ -61,7 +61,7 @@ impl Core {
         while let Some((packet, from)) = next.take() {
             let flow = packet.flow();
             let Some(slot) = self.table.find(&flow) else {
-                self.handle_unknown(port, packet, from, now, out);
+                self.handle_unknown(port, &packet, from, now, out);
                 next = self.next_checked(port, &mut packets, now, out);
                 continue;
             };
@@ -156,7 +156,7 @@ impl Core {
             }
         };
         if let Some(packet) = refused {
-            self.handle_unknown(port, packet, from, now, out);
+            self.handle_unknown(port, &packet, from, now, out);
         }
     }
 

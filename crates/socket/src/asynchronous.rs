@@ -88,7 +88,7 @@ impl AsyncListener {
         loop {
             match self.listener.try_accept() {
                 Err(AcceptError::WouldBlock) => {
-                    poll_fn(|context| self.listener.poll_acceptable(context)).await
+                    poll_fn(|context| self.listener.poll_acceptable(context)).await;
                 }
                 Err(error) => return Err(error),
                 Ok(socket) => return Ok(socket.into()),

@@ -31,12 +31,14 @@ pub(crate) fn nanos_opt(nanos: u64) -> Option<Duration> {
 
 pub(crate) fn open(settings: Settings, bind: SocketAddr) -> Result<Engine, OpenError> {
     use std::io::ErrorKind as Kind;
-    Engine::open(settings).map_err(|source| match source.kind() {
-        Kind::AddrInUse | Kind::AddrNotAvailable | Kind::PermissionDenied => {
+    Engine::open(settings).map_err(|source| {
+        if matches!(source.kind(), Kind::AddrInUse | Kind::AddrNotAvailable | Kind::PermissionDenied) {
             OpenError::Bind { at: bind, source }
+        } else if matches!(source.kind(), Kind::InvalidInput | Kind::Unsupported) {
+            OpenError::Invalid { why: source.to_string() }
+        } else {
+            OpenError::System { what: "what a node needs", source }
         }
-        Kind::InvalidInput | Kind::Unsupported => OpenError::Invalid { why: source.to_string() },
-        _ => OpenError::System { what: "what a node needs", source },
     })
 }
 
@@ -137,9 +139,11 @@ pub(crate) fn connect_result(
         Error::TimedOut(_) => ConnectError::TimedOut { target, after },
         Error::Aborted => ConnectError::NodeDown,
         Error::Refused(reason) | Error::Reset(reason) | Error::Violation(reason) => {
-            match EndReason::from_code(reason.0) {
-                EndReason::Service => ConnectError::WrongService { target, asked: slot.service() },
-                reason => ConnectError::Refused { target, reason, detail: None },
+            let reason = EndReason::from_code(reason.0);
+            if reason == EndReason::Service {
+                ConnectError::WrongService { target, asked: slot.service() }
+            } else {
+                ConnectError::Refused { target, reason, detail: None }
             }
         }
     }))

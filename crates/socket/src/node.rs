@@ -43,7 +43,6 @@ pub struct Node {
 
 impl Node {
     /// Where a node is described before it is opened.
-    #[must_use]
     pub fn builder() -> NodeBuilder {
         NodeBuilder::default()
     }

@@ -1,5 +1,7 @@
 //! The datagram service between two nodes: whole messages, in order, with their boundaries.
 
+#[cfg(test)]
+#[allow(dead_code, reason = "each test file uses its part")]
 mod common;
 
 use std::thread;
@@ -17,12 +19,12 @@ fn boundaries_are_kept(pair: &Pair, count: usize) {
     thread::scope(|scope| {
         scope.spawn(|| {
             for (number, len) in lengths().take(count).enumerate() {
-                assert_eq!(pair.connected.send(&pattern(len, number as u64)).unwrap(), len);
+                assert_eq!(pair.connected.send(&pattern(len, number as u64)).expect("sent"), len);
             }
             pair.connected.flush();
         });
         for (number, len) in lengths().take(count).enumerate() {
-            let message = pair.accepted.recv_message().unwrap();
+            let message = pair.accepted.recv_message().expect("received");
             assert!(message.to_vec() == pattern(len, number as u64), "message {number} of {len} bytes");
         }
     });

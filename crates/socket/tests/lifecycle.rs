@@ -1,5 +1,7 @@
 //! Opening, closing, failing: what each call says.
 
+#[cfg(test)]
+#[allow(dead_code, reason = "each test file uses its part")]
 mod common;
 
 use std::thread;

@@ -1,5 +1,7 @@
 //! Waiting by descriptors and by futures.
 
+#[cfg(test)]
+#[allow(dead_code, reason = "each test file uses its part")]
 mod common;
 
 use std::os::fd::AsRawFd;
@@ -14,8 +16,8 @@ use weft_socket::link::wait;
 use weft_socket::{Interest, Options, Readiness, RecvError, SendError, Socket};
 
 fn is_ready(socket: &Socket, interest: Interest, limit: Duration) -> bool {
-    let readiness = socket.readiness(interest).unwrap();
-    wait(&[readiness.as_raw_fd()], Some(limit)).unwrap() > 0
+    let readiness = socket.readiness(interest).expect("a descriptor");
+    wait(&[readiness.as_raw_fd()], Some(limit)).expect("a wait") > 0
 }
 
 #[test]
@@ -83,7 +85,7 @@ trait TryIntoPort {
 
 impl TryIntoPort for u16 {
     fn try_into_port(self) -> weft_socket::Port {
-        weft_socket::Port::new(self).unwrap()
+        weft_socket::Port::new(self).expect("not port 0")
     }
 }
 
@@ -156,7 +158,7 @@ fn futures_are_woken_on_many_threads() {
 
 fn watch(readiness: Readiness) -> AsyncFd<Readiness> {
     // SAFETY: `Readiness` owns its descriptor, hands out the same one each time, and closes it only when dropped.
-    unsafe { AsyncFd::register_with_interest(readiness, TokioInterest::READABLE) }.unwrap()
+    unsafe { AsyncFd::register_with_interest(readiness, TokioInterest::READABLE) }.expect("a reactor")
 }
 
 /// The readiness descriptor under tokio's own reactor.

@@ -1,5 +1,7 @@
 //! The stream service between two nodes: every byte, in order, once.
 
+#[cfg(test)]
+#[allow(dead_code, reason = "each test file uses its part")]
 mod common;
 
 use std::io::{Read, Write};
@@ -15,7 +17,7 @@ fn fifty_megabytes_arrive_intact_over_udp() {
     let pair = Pair::over_udp(&Options::stream());
     let piece = pattern(1 << 20, 1);
     let sent = piece.clone();
-    let (sender, receiver) = (pair.connected.clone(), pair.accepted.clone());
+    let (sender, receiver) = (pair.connected.clone(), &pair.accepted);
     let writer = thread::spawn(move || {
         let mut left = LEN;
         while left > 0 {
@@ -47,10 +49,10 @@ fn crosses(faults: &str, seed: u64, len: usize, options: &Options) {
     let data = pattern(len, seed);
     let sent = data.clone();
     let sender = pair.connected.clone();
-    let writer = thread::spawn(move || sender.send(&sent).unwrap());
+    let writer = thread::spawn(move || sender.send(&sent).expect("it crosses"));
     let received = read_exactly(&pair.accepted, len);
     assert!(received == data, "the stream was changed under {faults}, seed {seed}");
-    assert_eq!(writer.join().unwrap(), len);
+    assert_eq!(writer.join().expect("it crosses"), len);
 }
 
 #[test]
@@ -139,14 +141,14 @@ fn many_connections_run_at_once() {
 
 #[test]
 fn many_threads_share_one_socket() {
-    const THREADS: usize = 4;
+    const THREADS: u64 = 4;
     const EACH: usize = 500_000;
     let pair = Pair::over_udp(&Options::stream());
     let total: u64 = thread::scope(|scope| {
-        for number in 1..=THREADS {
+        for number in 1..=4_u8 {
             let sender = &pair.connected;
             scope.spawn(move || {
-                let data = vec![number as u8; 10_000];
+                let data = vec![number; 10_000];
                 for _ in 0..EACH / data.len() {
                     sender.send(&data).unwrap();
                 }
@@ -170,7 +172,7 @@ fn many_threads_share_one_socket() {
             .collect();
         readers.into_iter().map(|reader| reader.join().unwrap()).sum()
     });
-    assert_eq!(total, (1..=THREADS as u64).sum::<u64>() * EACH as u64);
+    assert_eq!(total, (1..=THREADS).sum::<u64>() * EACH as u64);
 }
 
 #[test]

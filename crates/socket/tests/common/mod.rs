@@ -1,7 +1,5 @@
 //! Two nodes and a connection between them, over real UDP or over a bad network within the process.
 
-#![allow(dead_code)] // each test file uses its part
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +37,7 @@ impl Pair {
     pub(crate) fn over_faults(options: &Options, faults: &str, seed: u64) -> Self {
         let hub = Hub::new(1_500);
         let faults: Faults = faults.parse().unwrap();
-        let bad = Fault::new(hub.endpoint().unwrap(), seed, faults.clone(), faults).unwrap();
+        let bad = Fault::new(hub.endpoint().unwrap(), seed, faults, faults).unwrap();
         let server = on(Node::builder(), hub.endpoint().unwrap());
         let client = on(Node::builder(), bad);
         Self::between(server, client, options)
