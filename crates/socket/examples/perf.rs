@@ -97,8 +97,8 @@ fn ping(socket: &Socket, bytes: usize, limit: Duration) -> Outcome {
         samples.push(sent.elapsed());
     }
     samples.sort_unstable();
-    let at = |share: f64| samples[((samples.len() - 1) as f64 * share) as usize];
-    println!("p50 {:?}, p99 {:?}, p99.9 {:?} of {}", at(0.5), at(0.99), at(0.999), samples.len());
+    let at = |permille: usize| samples[(samples.len() - 1) * permille / 1000];
+    println!("p50 {:?}, p99 {:?}, p99.9 {:?} of {}", at(500), at(990), at(999), samples.len());
     socket.close_timeout(Duration::from_secs(5))?;
     Ok(())
 }

@@ -15,7 +15,7 @@ use weft_socket::{
 };
 
 fn port(number: u16) -> Port {
-    Port::new(number).unwrap()
+    Port::new(number).expect("not 0")
 }
 
 /// [CDP-ST-3] [CDP-ST-13] Nobody listens: the connect is refused at once.
@@ -174,13 +174,13 @@ fn a_vanished_peer_is_noticed() {
     let hub = Hub::new(1_500);
     let (near, far) = (hub.endpoint().unwrap(), hub.endpoint().unwrap());
     let faults = weft_socket::link::Faults::NONE;
-    let cut = std::sync::Arc::new(weft_socket::link::Fault::new(near, 1, faults.clone(), faults).unwrap());
+    let cut = std::sync::Arc::new(weft_socket::link::Fault::new(near, 1, faults, faults).unwrap());
     let client = Node::builder().link(cut.clone()).linger(Duration::ZERO).open().unwrap();
     let server = on(Node::builder().linger(Duration::ZERO), far);
     let options = Options::stream().keepalive(Duration::from_secs(1), Duration::from_secs(2));
     let pair = Pair::between(server, client, &options);
     let gone: weft_socket::link::Faults = "loss=100%".parse().unwrap();
-    cut.set(gone.clone(), gone);
+    cut.set(gone, gone);
     let error = pair.accepted.recv(&mut [0; 8]).unwrap_err();
     let RecvError::Ended(ended) = error else { panic!("{error:?}") };
     assert_eq!((ended.reason, error.errno()), (EndReason::Idle, errno::ETIMEDOUT));
@@ -343,4 +343,21 @@ fn a_local_port_can_be_used_again_at_once() {
     drop((first, accepted));
     let again = client.connect(target, &Options::stream().local_port(number)).unwrap();
     assert_eq!(again.local_address().port.get(), number);
+}
+
+/// A node with nothing to do does nothing: its threads sleep until a timer is due.
+#[test]
+fn an_idle_node_runs_no_turns() {
+    let pair = Pair::over_udp(&Options::stream());
+    pair.connected.send(b"a word").unwrap();
+    pair.accepted.recv(&mut [0; 16]).unwrap();
+    thread::sleep(Duration::from_millis(150));
+    let turns = || {
+        [&pair.server, &pair.client].map(|node| node.stats().ports.iter().map(|port| port.turns).sum::<u64>())
+    };
+    let before = turns();
+    thread::sleep(Duration::from_millis(250));
+    for (before, after) in before.into_iter().zip(turns()) {
+        assert!(after - before <= 3, "{} turns in a quarter of a second", after - before);
+    }
 }
