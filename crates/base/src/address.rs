@@ -57,7 +57,11 @@ pub struct ParseNodeIdError(String);
 
 impl fmt::Display for ParseNodeIdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\" is not a node number; give 1 to 0xfffffe in decimal or with 0x in hexadecimal", self.0)
+        write!(
+            f,
+            "\"{}\" is not a node number; give 1 to 0xfffffe in decimal or with 0x in hexadecimal",
+            self.0
+        )
     }
 }
 
