@@ -27,7 +27,7 @@ pub(crate) fn forge(model: &[u8], sealed: bool, recipe: &[u8], tail: &[u8]) -> O
     if what & 2 != 0 {
         // numbers near, and at every power of two away
         let delta = i64::from(i16::from_be_bytes([seq_high, seq])).wrapping_shl(u32::from(shift & 63));
-        header.seq = header.seq + delta.cast_unsigned();
+        header.seq += delta.cast_unsigned();
     }
     if what & 4 != 0 {
         let delta = i32::from(i16::from_be_bytes([ack_high, ack])).wrapping_shl(u32::from(shift >> 3));
