@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::exit::{Code, Failure};
 use crate::{cat, demo, doctor, perf, ping, recv, say, send, stat};
@@ -27,6 +28,12 @@ enum Command {
     Perf(Box<perf::Args>),
     Stat(stat::Args),
     Doctor(doctor::Args),
+    /// Print completions for a shell
+    #[command(hide = true)]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
     #[command(hide = true)]
     DemoPeer(Box<demo::peer::Args>),
 }
@@ -61,14 +68,18 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Perf(args) => perf::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Line::command(), "weft", &mut script);
+            say::line(String::from_utf8_lossy(&script).trim_end());
+            Ok(())
+        }
         Command::DemoPeer(args) => demo::peer::run(args),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use weft_base::{Port, Service};
-use weft_socket::{RecvError, Socket};
+use weft_socket::{ConnectError, RecvError, Socket};
 
 use crate::exit::{Code, Failure};
 use crate::net::{self, LocalNode, NodeFlags, PeerFlags, Role, SocketFlags};
@@ -14,13 +14,16 @@ use crate::target::Target;
 use crate::units::{self, parse_bytes, parse_duration};
 use crate::{say, signal};
 
+/// Largest message, in bytes.
+const SIZE_BYTES_MAX: u64 = 16 << 20;
 /// How many figures of a time are kept.
 const FIGURES: u8 = 3;
 
 /// Measure round trips to an echo service
 ///
-/// `weft cat --listen 7 --echo --datagram` and `weft perf --server` offer one, on CDP port 7. Each round trip is one
-/// message there and back over one connection; a lost packet is sent again and shows as a long round trip.
+/// `weft perf --server` offers one on CDP port 7, and `weft cat --listen PORT --echo` on any. Each round trip is one message
+/// (or, to an echo service of streams, as many bytes) there and back over one connection; a lost packet is sent again and
+/// shows as a long round trip.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The echo service: HOST or HOST:PORT (CDP port 7)
@@ -85,13 +88,20 @@ pub struct Summary {
 /// # Errors
 /// When there is no connection, or an answer does not come or differs.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if args.size == 0 || args.size > SIZE_BYTES_MAX {
+        let what = format!("messages of {} bytes are not possible", args.size);
+        return Err(Failure::new(Code::Usage, what, format!("give --size 1 to {SIZE_BYTES_MAX}")));
+    }
     let bound = args.node.bind.map(|at| at.ip());
     let (peer, at) = args.peer.target(&args.target, Port::ECHO, bound)?;
     let local = LocalNode::open(&args.node, Role::Client(at.ip()), "ping")?;
-    let socket = local
-        .node
-        .connect(peer, &args.socket.options(Service::Datagram))
-        .map_err(|error| hint(net::connect_failure(&error), &args.target))?;
+    let connect = |service| local.node.connect(peer, &args.socket.options(service));
+    let socket = match connect(Service::Datagram) {
+        // The echo service there is one of streams: bytes come back as well as messages.
+        Err(ConnectError::WrongService { .. }) => connect(Service::Stream),
+        result => result,
+    };
+    let socket = socket.map_err(|error| hint(net::connect_failure(&error), &args.target))?;
     socket.set_recv_timeout(Some(args.timeout));
     let stop = signal::interrupted();
     if !args.json {
@@ -129,7 +139,7 @@ struct Series<'a> {
 
 impl<'a> Series<'a> {
     fn new(args: &'a Args, socket: Socket) -> Result<Self, Failure> {
-        let size = usize::try_from(args.size).unwrap_or(usize::MAX).min(1 << 31);
+        let size = usize::try_from(args.size).unwrap_or(usize::MAX);
         let message: Vec<u8> = (0..=255).cycle().take(size).collect();
         let histogram = Histogram::new(FIGURES)
             .map_err(|error| Failure::new(Code::Other, format!("no histogram: {error}"), ""))?;
@@ -171,9 +181,15 @@ impl<'a> Series<'a> {
     fn round_trip(&mut self) -> Result<Duration, Failure> {
         let started_at = Instant::now();
         self.socket.send(&self.message).map_err(|e| net::send_failure(&e))?;
-        let len = if self.args.spin { self.spin(started_at) } else { self.socket.recv(&mut self.answer) };
+        let mut len = 0;
+        while len < self.message.len().max(1) {
+            let more = if self.args.spin { self.spin(len, started_at) } else { self.recv(len) };
+            len += more.map_err(|error| self.recv_failure(&error))?;
+            if self.socket.service() == Service::Datagram {
+                break;
+            }
+        }
         let time = started_at.elapsed();
-        let len = len.map_err(|error| self.recv_failure(&error))?;
         if self.answer[..len] != self.message[..] {
             let what = format!("{} answers something else than it was sent", self.args.target);
             return Err(Failure::new(Code::Protocol, what, "check that an echo service listens there"));
@@ -181,13 +197,22 @@ impl<'a> Series<'a> {
         Ok(time)
     }
 
-    fn spin(&mut self, started_at: Instant) -> Result<usize, RecvError> {
+    /// Receives behind the `len` bytes of the answer that are there already.
+    fn recv(&mut self, len: usize) -> Result<usize, RecvError> {
+        match self.socket.recv(&mut self.answer[len..])? {
+            0 if self.socket.service() == Service::Stream => Err(RecvError::EndOfFile),
+            more => Ok(more),
+        }
+    }
+
+    fn spin(&mut self, len: usize, started_at: Instant) -> Result<usize, RecvError> {
         loop {
-            match self.socket.try_recv(&mut self.answer) {
+            match self.socket.try_recv(&mut self.answer[len..]) {
                 Err(RecvError::WouldBlock) if started_at.elapsed() < self.args.timeout => {
                     std::hint::spin_loop();
                 }
                 Err(RecvError::WouldBlock) => return Err(RecvError::TimedOut(self.args.timeout)),
+                Ok(0) if self.socket.service() == Service::Stream => return Err(RecvError::EndOfFile),
                 result => return result,
             }
         }

@@ -42,11 +42,11 @@ pub struct Args {
     block: Option<u64>,
 
     /// Send back whatever comes, on any number of connections, until Ctrl-C
-    #[arg(long, requires = "listen")]
+    #[arg(long, requires = "listen", conflicts_with = "target")]
     echo: bool,
 
     /// Listen again after a connection has ended
-    #[arg(long, short, requires = "listen")]
+    #[arg(long, short, requires = "listen", conflicts_with = "target")]
     keep: bool,
 
     /// Silence of the other end after which to close, once the input has ended

@@ -33,6 +33,9 @@ use process::Peer;
 /// Data segment of the transfer: what an Ethernet of 1500 B leaves, so that the faults meet as many packets as there.
 const ETHERNET_MSS: u16 = 1444;
 
+/// The demonstration shall not take longer. A round of measuring takes less than half of it.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
 /// Show Weft at work: a file through a bad network, then CDP beside TCP and UDP
 ///
 /// Starts a second process on this machine. A real file goes there over a link that loses, duplicates and reorders
@@ -134,6 +137,7 @@ struct Ratio {
 /// # Errors
 /// When the file does not arrive as it was, or a figure cannot be had.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    let started_at = Instant::now();
     let source = match &args.file {
         Some(path) => path.clone(),
         None => std::env::current_exe().map_err(|error| Failure::source("the program itself", &error))?,
@@ -154,7 +158,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    let points = measured(args, &mut peer)?;
+    let points = measured(args, &mut peer, started_at)?;
     drop(peer);
     let paths = (args.out.join("throughput.csv"), args.out.join("throughput.svg"));
     write(&paths.0, &points.csv())?;
@@ -167,6 +171,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     say::line("");
     points.table().lines().iter().for_each(|line| say::line(line));
+    say::line(&points.remark());
     say::line("");
     say::line(&format!("plot     {}", paths.1.display()));
     say::line(&format!("figures  {}", paths.0.display()));
@@ -290,12 +295,11 @@ impl Transfer {
 }
 
 /// Waits for every window in turn and shows how far it is.
-fn measured(args: &Args, peer: &mut Peer) -> Result<Points, Failure> {
-    let schedule = if args.quick {
-        Schedule { window: Duration::from_millis(60), rounds: 1, sizes: QUICK_SIZES.to_vec() }
-    } else {
-        Schedule { window: Duration::from_millis(250), rounds: 3, sizes: SIZES.to_vec() }
-    };
+fn measured(args: &Args, peer: &mut Peer, started_at: Instant) -> Result<Points, Failure> {
+    let (millis, rounds, sizes) =
+        if args.quick { (60, 1, QUICK_SIZES.to_vec()) } else { (200, 3, SIZES.to_vec()) };
+    let no_round_after = started_at + TIME_MAX / 2;
+    let schedule = Schedule { window: Duration::from_millis(millis), rounds, no_round_after, sizes };
     let flags = NodeFlags { bind: Some(([127, 0, 0, 1], 0).into()), ..NodeFlags::default() };
     let local = LocalNode::open(&flags, Role::Server, "demo-load")?;
     let mut lines = Lines::open(&local.node, &peer.places, &args.socket())?;

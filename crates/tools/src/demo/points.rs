@@ -154,6 +154,15 @@ impl Points {
         table
     }
 
+    /// What the table does not show.
+    pub(crate) fn remark(&self) -> String {
+        let rounds = self.windows.iter().map(|w| w.round + 1).max().unwrap_or(0);
+        let udp = self.windows.iter().filter(|w| w.contender == Contender::Udp);
+        let lost = udp.map(|w| w.lost_share).fold(0.0, f64::max);
+        let rounds = if rounds == 1 { "one round".to_owned() } else { format!("medians of {rounds} rounds") };
+        format!("Rates are of what arrived, {rounds}. UDP lost up to {:.0} % of what was sent.", lost * 100.0)
+    }
+
     /// Every window as a line; the header names the units.
     pub(crate) fn csv(&self) -> String {
         let mut text =

@@ -31,7 +31,7 @@ pub struct Args {
     server: bool,
 
     /// With --server: end after one test
-    #[arg(long, requires = "server")]
+    #[arg(long, requires = "server", conflicts_with = "target")]
     once: bool,
 
     /// CDP port of the server; its datagram service is on the next one [default: 1066]

@@ -1,0 +1,124 @@
+//! `weft cat`: streams, datagrams, echo, and what its flags do.
+
+#[cfg(test)]
+mod support;
+
+use std::fs;
+
+use support::{Server, noise, weft, weft_with};
+
+#[cfg(test)]
+fn client<'a>(server: &'a Server, target: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&["cat", target, "--peer-underlay", &server.underlay], more].concat()
+}
+
+#[test]
+fn what_goes_in_at_one_end_comes_out_at_the_other() {
+    let mut server = Server::start(&["cat", "--listen", "0"]);
+    let target = server.target();
+    let done = weft_with(&client(&server, &target, &["--wait", "200ms"]), b"one\ntwo\n");
+    assert_eq!(done.code, 0, "{done:?}");
+    let lines = server.rest();
+    assert!(lines.iter().any(|line| line == "one") && lines.iter().any(|line| line == "two"), "{lines:?}");
+}
+
+#[test]
+fn a_listener_with_input_serves_it_to_a_client_without() {
+    let mut server = Server::start(&["cat", "--listen", "0", "--wait", "100ms"]);
+    server.input(noise(500_000, 1).iter().map(|byte| b'a' + byte % 26).collect::<Vec<u8>>());
+    let target = server.target();
+    let done = weft(&client(&server, &target, &[]));
+    assert_eq!((done.code, done.out.len()), (0, 500_000), "{}", done.err);
+}
+
+#[test]
+fn an_echo_of_a_stream_brings_every_byte_back() {
+    let server = Server::start(&["cat", "--listen", "0", "--echo"]);
+    let target = server.target();
+    let text: Vec<u8> = noise(300_000, 2).iter().map(|byte| b'a' + byte % 26).collect();
+    let done = weft_with(&client(&server, &target, &["--wait", "300ms"]), &text);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(done.out.as_bytes() == text, "{} of {} bytes came back", done.out.len(), text.len());
+}
+
+#[test]
+fn a_line_is_a_message_and_empty_lines_are_messages_too() {
+    let server = Server::start(&["cat", "--listen", "0", "--echo", "--datagram"]);
+    let target = server.target();
+    let long = "x".repeat(20_000);
+    let text = format!("a\n\nb c\n{long}\nlast without line feed");
+    let done = weft_with(&client(&server, &target, &["-d", "--wait", "300ms"]), text.as_bytes());
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(done.out, format!("{text}\n"));
+}
+
+#[test]
+fn blocks_carry_binary_messages() {
+    let server = Server::start(&["cat", "--listen", "0", "--echo", "--datagram"]);
+    let target = server.target();
+    let done =
+        weft_with(&client(&server, &target, &["-d", "--block", "700", "--wait", "300ms"]), &[b'z'; 2000]);
+    assert_eq!((done.code, done.out.len()), (0, 2000), "{done:?}");
+}
+
+#[test]
+fn the_end_of_a_connection_is_told_with_result_and_counters() {
+    let server = Server::start(&["cat", "--listen", "0", "--echo", "--confirm"]);
+    let target = server.target();
+    let done = weft_with(
+        &client(&server, &target, &["--json", "--confirm", "--no-integrity", "--wait", "200ms"]),
+        b"hi",
+    );
+    assert_eq!((done.code, done.out.as_str()), (0, "hi"), "{done:?}");
+    let last = done.err.lines().last().unwrap();
+    let closed: serde_json::Value = serde_json::from_str(last).unwrap();
+    assert_eq!(closed["event"], "closed");
+    assert_eq!((closed["confirmed"].as_bool(), closed["discarded_here"].as_u64()), (Some(true), Some(0)));
+    assert_eq!(closed["stats"]["bytes_sent"].as_u64(), Some(2));
+}
+
+#[test]
+fn nodes_with_numbers_meet_and_others_are_strangers() {
+    let server = Server::start(&["cat", "--listen", "0", "--echo", "--node", "0x17"]);
+    let target = server.target();
+    let words = client(&server, &target, &["--node", "24", "--peer-node", "0x17", "--wait", "200ms"]);
+    let done = weft_with(&words, b"hello");
+    assert_eq!((done.code, done.out.as_str()), (0, "hello"), "{done:?}");
+    let wrong = client(&server, &target, &["--peer-node", "0x18", "--connect-timeout", "300ms"]);
+    let done = weft_with(&wrong, b"hello");
+    assert_eq!(done.code, 5, "a packet for another number is dropped: {done:?}");
+}
+
+#[test]
+fn the_wrong_service_is_refused_with_a_code_of_its_own() {
+    let server = Server::start(&["cat", "--listen", "0", "--echo", "--datagram"]);
+    let target = server.target();
+    let done = weft_with(&client(&server, &target, &[]), b"x");
+    assert_eq!(done.code, 12, "{done:?}");
+    assert!(done.err.contains("other service"), "{done:?}");
+}
+
+#[test]
+fn packets_are_recorded_and_traced() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("x.pcapng");
+    let server = Server::start(&["cat", "--listen", "0", "--echo"]);
+    let target = server.target();
+    let more = ["--pcap", file.to_str().unwrap(), "--trace", "--wait", "100ms"];
+    let done = weft_with(&client(&server, &target, &more), b"traced");
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(done.err.contains(" TX ") && done.err.contains(" RX "), "{done:?}");
+    let recorded = fs::read(&file).unwrap();
+    assert_eq!(recorded[..4], [0x0A, 0x0D, 0x0D, 0x0A]);
+    assert!(recorded.windows(6).any(|window| window == b"traced"));
+}
+
+#[test]
+fn a_message_above_the_limit_is_refused_and_the_rest_still_goes() {
+    let server = Server::start(&["cat", "--listen", "0", "--echo", "--datagram", "--message-bytes", "2000"]);
+    let target = server.target();
+    let text = format!("{}\nshort\n", "x".repeat(100_000));
+    let done = weft_with(&client(&server, &target, &["-d", "--wait", "300ms"]), text.as_bytes());
+    assert!(done.err.contains("100000 bytes is above the limit"), "{done:?}");
+    assert_eq!(done.code, 0, "{done:?}");
+}

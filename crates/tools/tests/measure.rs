@@ -1,0 +1,192 @@
+//! `weft perf`, `weft ping`, `weft stat`: figures with the shape that scripts rely on.
+
+#[cfg(test)]
+mod support;
+
+use serde_json::Value;
+use support::{Done, Server, weft};
+
+#[cfg(test)]
+fn server() -> Server {
+    Server::start(&["perf", "--server", "--port", "0", "--stat-name", &format!("test-perf-{}", unique())])
+}
+
+/// Differs between the tests of this process and between processes.
+#[cfg(test)]
+fn unique() -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+#[cfg(test)]
+fn perf(server: &Server, more: &[&str]) -> Done {
+    let target = server.target();
+    weft(&[&["perf", &target, "--peer-underlay", &server.underlay, "--json"], more].concat())
+}
+
+#[cfg(test)]
+fn number(value: &Value, path: &str) -> f64 {
+    path.split('.')
+        .fold(value, |value, name| &value[name])
+        .as_f64()
+        .unwrap_or_else(|| panic!("{path} in {value}"))
+}
+
+#[test]
+fn a_stream_is_measured_in_intervals_and_in_sum() {
+    let server = server();
+    let done = perf(&server, &["--time", "400ms", "--interval", "100ms"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let json = done.json();
+    assert_eq!(
+        (json["test"]["service"].as_str(), json["test"]["direction"].as_str()),
+        (Some("stream"), Some("to_server"))
+    );
+    assert!(json["intervals"].as_array().unwrap().len() >= 3, "{json}");
+    assert!(number(&json, "to_server.received_bits_per_second") > 0.0);
+    assert_eq!(number(&json, "to_server.sent_bytes"), number(&json, "to_server.received_bytes"));
+    for path in ["retransmitted", "retransmitted_share", "lost", "timeouts", "messages_per_second"] {
+        number(&json["to_server"], path);
+    }
+    assert!(number(&json, "cpu_client.user") + number(&json, "cpu_client.system") > 0.0);
+    assert!(number(&json, "cpu_server.user") + number(&json, "cpu_server.system") > 0.0);
+    assert!(json["to_client"].is_null());
+    assert!(json["to_server"]["limited_by"][0].is_string());
+}
+
+#[test]
+fn datagrams_keep_their_count_over_parallel_connections() {
+    let server = server();
+    let done = perf(&server, &["--datagram", "--size", "100", "--bytes", "300000", "--parallel", "3"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let json = done.json();
+    assert_eq!(number(&json, "to_server.messages"), 3000.0);
+    assert_eq!(number(&json, "to_server.received_bytes"), 300_000.0);
+    assert_eq!(json["client"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn the_server_sends_on_request_and_both_send_at_once() {
+    let server = server();
+    let done = perf(&server, &["--reverse", "--bytes", "2M"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let json = done.json();
+    assert!(json["to_server"].is_null());
+    assert_eq!(number(&json, "to_client.received_bytes"), 2_097_152.0);
+    let done = perf(&server, &["--bidir", "--time", "200ms"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let json = done.json();
+    for direction in ["to_server", "to_client"] {
+        assert!(number(&json[direction], "received_bytes") > 0.0);
+        assert_eq!(number(&json[direction], "received_bytes"), number(&json[direction], "sent_bytes"));
+    }
+}
+
+#[test]
+fn losses_show_in_the_figures() {
+    let server = server();
+    let done = perf(&server, &["--bytes", "3M", "--fault", "loss=3%", "--mss", "1444"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let json = done.json();
+    assert!(number(&json, "to_server.retransmitted") > 10.0, "{json}");
+    assert_eq!(number(&json, "to_server.received_bytes"), 3.0 * 1_048_576.0);
+}
+
+#[test]
+fn people_get_lines_and_a_summary() {
+    let server = server();
+    let target = server.target();
+    let words =
+        ["perf", &target, "--peer-underlay", &server.underlay, "--time", "300ms", "--interval", "100ms"];
+    let done = weft(&words);
+    assert_eq!(done.code, 0, "{done:?}");
+    for part in [
+        "stream to localhost",
+        "0.0 to 0.",
+        "client to server:",
+        "sent again",
+        "limited by",
+        "processor: client",
+    ] {
+        assert!(done.out.contains(part), "{part:?} is not in {}", done.out);
+    }
+}
+
+#[test]
+fn a_server_for_one_test_ends_after_it() {
+    let server = Server::start(&["perf", "--server", "--port", "0", "--once"]);
+    assert_eq!(perf(&server, &["--bytes", "100K"]).code, 0);
+    assert_eq!(server.end(), 0);
+}
+
+#[test]
+fn no_server_is_told_with_the_next_step() {
+    let echo = Server::start(&["cat", "--listen", "0", "--echo"]);
+    let done = weft(&["perf", "localhost:998", "--peer-underlay", &echo.underlay]);
+    assert_eq!(done.code, 4, "{done:?}");
+    assert!(done.err.contains("weft perf --server"), "{done:?}");
+    // An echo service is no perf server.
+    let target = echo.target();
+    let done = weft(&["perf", &target, "--peer-underlay", &echo.underlay, "--time", "100ms"]);
+    assert_eq!(done.code, 12, "{done:?}");
+}
+
+#[test]
+fn round_trips_have_quantiles_in_order() {
+    let server = server();
+    for mode in ["--flood", "--spin"] {
+        let words =
+            ["ping", "localhost", "--peer-underlay", &server.underlay, mode, "--count", "300", "--json"];
+        let done = weft(&words);
+        assert_eq!(done.code, 0, "{done:?}");
+        let json = done.json();
+        assert_eq!(number(&json, "count"), 300.0);
+        let quantiles: Vec<f64> = ["min_us", "p50_us", "p90_us", "p99_us", "p99_9_us", "max_us"]
+            .iter()
+            .map(|name| number(&json, name))
+            .collect();
+        assert!(quantiles[0] > 0.0 && quantiles.is_sorted(), "{json}");
+    }
+}
+
+#[test]
+fn a_paced_ping_prints_a_line_each_and_works_with_streams_too() {
+    let echo = Server::start(&["cat", "--listen", "0", "--echo"]);
+    let target = echo.target();
+    let words = [
+        "ping",
+        &target,
+        "--peer-underlay",
+        &echo.underlay,
+        "--count",
+        "3",
+        "--interval",
+        "10ms",
+        "--size",
+        "3000",
+    ];
+    let done = weft(&words);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(done.out.matches("seq ").count(), 3, "{done:?}");
+    assert!(done.out.contains("3 round trips of 3000 bytes") && done.out.contains("p99.9"), "{done:?}");
+}
+
+#[test]
+fn running_nodes_are_found_by_name() {
+    let name = format!("test-stat-{}", unique());
+    let server = Server::start(&["perf", "--server", "--port", "0", "--stat-name", &name]);
+    let done = weft(&["stat", &name, "--json"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let json = done.json();
+    assert_eq!(
+        (json["name"].as_str(), json["underlay"].as_str()),
+        (Some(name.as_str()), Some(server.underlay.as_str()))
+    );
+    assert_eq!(json["listeners"].as_array().unwrap().len(), 3);
+    let done = weft(&["stat", &name]);
+    assert!(done.out.contains("LISTEN") && done.out.contains(&server.underlay), "{done:?}");
+    let done = weft(&["stat", "no-such-node"]);
+    assert_eq!(done.code, 13, "{done:?}");
+    assert!(done.err.contains("no-such-node"), "{done:?}");
+}

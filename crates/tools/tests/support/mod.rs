@@ -1,0 +1,236 @@
+//! Runs the built command as a user would: servers that say where they listen, clients with a time limit.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Longest time one command may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What a finished command left.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Done {
+    /// The last line of standard output as JSON.
+    #[allow(dead_code, reason = "not every test file asks")]
+    pub(crate) fn json(&self) -> Value {
+        let line = self.out.lines().last().unwrap_or_default();
+        serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {self:?}"))
+    }
+}
+
+/// Runs `weft` with `words`, `input` on its standard input.
+pub(crate) fn weft_with(words: &[&str], input: &[u8]) -> Done {
+    weft_in(Path::new("."), words, input)
+}
+
+/// Runs `weft` with `words`.
+#[allow(dead_code, reason = "not every test file asks")]
+pub(crate) fn weft(words: &[&str]) -> Done {
+    weft_with(words, b"")
+}
+
+/// Runs `weft` in a directory.
+pub(crate) fn weft_in(dir: &Path, words: &[&str], input: &[u8]) -> Done {
+    let mut child = spawn(dir, words);
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    let feeder = thread::spawn(move || {
+        // A command that does not read its input is none the worse.
+        let _ = stdin.write_all(&input);
+    });
+    let out = collect(child.stdout.take().unwrap());
+    let err = collect(child.stderr.take().unwrap());
+    let status = wait(&mut child, words);
+    feeder.join().unwrap();
+    Done { code: status.code().unwrap_or(-1), out: out.join().unwrap(), err: err.join().unwrap() }
+}
+
+fn spawn(dir: &Path, words: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_weft"))
+        .args(words)
+        .current_dir(dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn collect(mut stream: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+fn wait(child: &mut Child, words: &[&str]) -> ExitStatus {
+    let started_at = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if started_at.elapsed() > LIMIT {
+            child.kill().unwrap();
+            panic!("weft {words:?} did not end within {LIMIT:?}");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A running command that told where it listens; killed when dropped.
+#[allow(dead_code, reason = "not every test file starts one")]
+pub(crate) struct Server {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+    pub(crate) underlay: String,
+    pub(crate) port: u64,
+}
+
+#[allow(dead_code, reason = "not every test file starts one")]
+impl Server {
+    /// Starts `weft WORDS --bind 127.0.0.1:0 --json`, and waits for the line that says where it listens.
+    pub(crate) fn start(words: &[&str]) -> Self {
+        let words = [words, &["--bind", "127.0.0.1:0", "--json"]].concat();
+        let mut child = spawn(Path::new("."), &words);
+        let (sender, lines) = mpsc::channel();
+        follow(child.stdout.take().unwrap(), sender.clone());
+        follow(child.stderr.take().unwrap(), sender);
+        let mut server = Self { child, lines, underlay: String::new(), port: 0 };
+        let listening = server.event("listening");
+        server.underlay = listening["underlay"].as_str().unwrap().to_owned();
+        server.port = listening["port"].as_u64().unwrap();
+        server
+    }
+
+    /// The next event of this name; others are passed over.
+    pub(crate) fn event(&mut self, name: &str) -> Value {
+        let mut seen = Vec::new();
+        loop {
+            let line =
+                self.lines.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("no {name:?} after {seen:?}"));
+            match serde_json::from_str::<Value>(&line) {
+                Ok(event) if event["event"] == name => return event,
+                _ => seen.push(line),
+            }
+        }
+    }
+
+    /// `HOST:PORT` of the server, for a client.
+    pub(crate) fn target(&self) -> String {
+        format!("localhost:{}", self.port)
+    }
+
+    /// Feeds the standard input and ends it.
+    pub(crate) fn input(&mut self, bytes: Vec<u8>) {
+        let mut stdin = self.child.stdin.take().unwrap();
+        // It reads no sooner than somebody connects.
+        thread::spawn(move || stdin.write_all(&bytes).unwrap());
+    }
+
+    /// Waits until it ends by itself; its exit code.
+    pub(crate) fn end(mut self) -> i32 {
+        drop(self.child.stdin.take());
+        wait(&mut self.child, &["(server)"]).code().unwrap_or(-1)
+    }
+
+    /// Lines that are not events, until it ends.
+    pub(crate) fn rest(&mut self) -> Vec<String> {
+        drop(self.child.stdin.take());
+        let mut lines = Vec::new();
+        while let Ok(line) = self.lines.recv_timeout(LIMIT) {
+            lines.push(line);
+        }
+        lines
+    }
+
+    /// Ends it as a crash would.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn follow(stream: impl Read + Send + 'static, lines: mpsc::Sender<String>) {
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if lines.send(line).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// Starts a command without waiting for it.
+#[allow(dead_code, reason = "not every test file starts one")]
+pub(crate) struct Running(Child);
+
+#[allow(dead_code, reason = "not every test file starts one")]
+impl Running {
+    pub(crate) fn start(words: &[&str]) -> Self {
+        Self(spawn(Path::new("."), words))
+    }
+
+    /// Ends it as a crash would.
+    pub(crate) fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A directory with `from` and `to` in it.
+#[allow(dead_code, reason = "not every test file needs one")]
+pub(crate) struct World(tempfile::TempDir);
+
+#[allow(dead_code, reason = "not every test file needs one")]
+impl World {
+    pub(crate) fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("from")).unwrap();
+        fs::create_dir(root.path().join("to")).unwrap();
+        Self(root)
+    }
+
+    pub(crate) fn from(&self, name: &str) -> PathBuf {
+        self.0.path().join("from").join(name)
+    }
+
+    pub(crate) fn to(&self, name: &str) -> PathBuf {
+        self.0.path().join("to").join(name)
+    }
+}
+
+/// Bytes that do not repeat.
+#[allow(dead_code, reason = "not every test file needs it")]
+pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut output = vec![0; len];
+    blake3::Hasher::new().update(&seed.to_be_bytes()).finalize_xof().fill(&mut output);
+    output
+}

@@ -1,0 +1,94 @@
+//! Wrong command lines, help, `weft doctor` and `weft demo`.
+
+#[cfg(test)]
+mod support;
+
+use std::fs;
+
+use support::{weft, weft_in};
+
+#[test]
+fn a_wrong_command_line_has_a_code_of_its_own_and_says_what_is_wrong() {
+    for (words, part) in [
+        (&["frobnicate"][..], "frobnicate"),
+        (&[], "Usage"),
+        (&["send"], "required"),
+        (&["send", "a"], "2"),
+        (&["send", "a", "b/c"], "the last argument is the receiver"),
+        (&["send", "a", "host:0"], "\"0\" is not a port"),
+        (&["cat"], "required"),
+        (&["cat", "host", "--listen", "7"], "cannot be used with"),
+        (&["cat", "host", "--echo"], "--echo"),
+        (&["ping", "host", "--size", "many"], "\"many\" is not an amount of bytes"),
+        (&["ping", "host", "--size", "0"], "--size 1 to"),
+        (&["perf"], "required"),
+        (&["perf", "host", "--parallel", "1000"], "1 to 128"),
+        (&["perf", "host", "--congestion", "reno"], "cubic, model, or fixed:PACKETS"),
+        (&["demo", "--fault", "lose=1%"], "one of loss"),
+    ] {
+        let done = weft(words);
+        assert_eq!(done.code, 2, "{words:?}: {done:?}");
+        assert!(done.err.contains(part), "{words:?}: {done:?}");
+    }
+}
+
+#[test]
+fn help_names_every_command_and_every_exit_status() {
+    let done = weft(&["--help"]);
+    assert_eq!(done.code, 0);
+    for part in
+        ["demo", "send", "recv", "cat", "ping", "perf", "stat", "doctor", "Exit status:", "130  interrupted"]
+    {
+        assert!(done.out.contains(part), "{part:?} is not in {}", done.out);
+    }
+    assert!(!done.out.contains("demo-peer"), "{}", done.out);
+    for command in ["demo", "send", "recv", "cat", "ping", "perf", "stat", "doctor"] {
+        let done = weft(&[command, "--help"]);
+        assert_eq!(done.code, 0, "{command}");
+        assert!(done.out.contains("Usage: weft"), "{command}: {}", done.out);
+    }
+}
+
+#[test]
+fn completions_know_the_commands() {
+    let done = weft(&["completions", "bash"]);
+    assert!(done.code == 0 && done.out.contains("recv"), "{done:?}");
+}
+
+#[test]
+fn the_doctor_judges_and_shows_that_nodes_can_talk() {
+    let done = weft(&["doctor", "--json"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let findings: Vec<serde_json::Value> =
+        done.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |name: &str| findings.iter().find(|finding| finding["name"] == name).cloned();
+    assert_eq!(of("transfer over loopback").unwrap()["verdict"], "good");
+    for name in ["kernel", "udp segmentation offload", "udp port 64064"] {
+        assert!(of(name).is_some(), "nothing about {name}");
+    }
+    let done = weft(&["doctor"]);
+    assert!(done.out.contains("Weft works here"), "{done:?}");
+}
+
+#[test]
+fn the_demonstration_moves_a_file_and_leaves_plot_and_figures() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("small"), [7; 200_000]).unwrap();
+    let done = weft_in(dir.path(), &["demo", "small", "--quick", "--json"], b"");
+    assert_eq!(done.code, 0, "{done:?}");
+    let json = done.json();
+    assert_eq!(json["file"]["bytes"].as_u64(), Some(200_000));
+    assert!(json["file"]["packets"].as_u64().unwrap() > 100);
+    assert_eq!(json["file"]["blake3"].as_str().unwrap().len(), 64);
+    assert_eq!(json["windows"].as_array().unwrap().len(), 12);
+    assert_eq!(fs::read(dir.path().join("weft-demo/received/small")).unwrap(), [7; 200_000]);
+    let csv = fs::read_to_string(dir.path().join("weft-demo/throughput.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 13);
+    assert!(fs::read_to_string(dir.path().join("weft-demo/throughput.svg")).unwrap().starts_with("<svg"));
+    // Once more over the same files, for people.
+    let done = weft_in(dir.path(), &["demo", "small", "--quick"], b"");
+    assert_eq!(done.code, 0, "{done:?}");
+    for part in ["arrived  195 KiB", "at both ends", "CDP : TCP", "plot ", "CDP in ratio: bulk"] {
+        assert!(done.out.contains(part), "{part:?} is not in {}", done.out);
+    }
+}
