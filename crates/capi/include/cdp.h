@@ -72,8 +72,15 @@ int cdp_addr_text(const struct cdp_addr *addr, char *text, size_t len);
 /* ---- Nodes ------------------------------------------------------------------------------------------------------ */
 
 /* Flags of a node. */
-#define CDP_NODE_STRICT 1 /* drop packets from nodes that were not named by cdp_node_peer() (default: open mode) */
-#define CDP_NODE_SPIN 2   /* dedicated workers poll without ever sleeping */
+#define CDP_NODE_STRICT 1  /* drop packets from nodes that were not named by cdp_node_peer() (default: open mode) */
+#define CDP_NODE_SPIN 2    /* dedicated workers poll without ever sleeping */
+#define CDP_NODE_NO_SPIN 4 /* callers that wait sleep at once; spin_us means nothing */
+
+/* How a node's table of connections is locked. */
+#define CDP_SCHEME_DEFAULT 0 /* the one that measured best */
+#define CDP_SCHEME_COARSE 1  /* the papers' coarse-grain lock: one per list */
+#define CDP_SCHEME_FINE 2    /* the papers' fine-grain lock: read/write locks along the list */
+#define CDP_SCHEME_EPOCH 3   /* searches take no lock */
 
 /* How a node is to be; start from CDP_NODE_CONFIG_INIT. */
 struct cdp_node_config {
@@ -83,11 +90,13 @@ struct cdp_node_config {
     uint32_t ports;           /* UDP sockets that share the address; 0: 1 */
     uint32_t workers;         /* threads that do nothing but move packets; 0: callers do it while they wait */
     uint32_t linger_ms;       /* how long the end of the process waits for connections to close; 0: 2000 */
+    uint32_t scheme;          /* CDP_SCHEME_... */
+    uint32_t spin_us;         /* longest time a waiting caller polls before it sleeps; 0: 50 */
     uint64_t memory_bytes;    /* memory that may be promised to peers (CDP-LIM-13); 0: half of the machine's */
     const char *bind;         /* "IP:PORT" of the UDP socket; NULL: any port on all IPv4 interfaces */
     const char *stat_name;    /* name under which "weft stat" finds this node; NULL: not offered */
 };
-#define CDP_NODE_CONFIG_INIT { sizeof(struct cdp_node_config), 0, 0, 0, 0, 0, 0, NULL, NULL }
+#define CDP_NODE_CONFIG_INIT { sizeof(struct cdp_node_config), 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL }
 
 /*
  * Opens the default node, on which cdp_socket() makes sockets. Without this call, the first cdp_socket() opens it with

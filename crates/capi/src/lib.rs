@@ -46,7 +46,8 @@ pub use connection::{
 };
 pub use descriptors::CDP_DESCRIPTORS_MAX;
 pub use node::{
-    CDP_NODE_DEFAULT, CDP_NODE_SPIN, CDP_NODE_STRICT, CdpNodeConfig, cdp_init, cdp_node_address,
+    CDP_NODE_DEFAULT, CDP_NODE_NO_SPIN, CDP_NODE_SPIN, CDP_NODE_STRICT, CDP_SCHEME_COARSE,
+    CDP_SCHEME_DEFAULT, CDP_SCHEME_EPOCH, CDP_SCHEME_FINE, CdpNodeConfig, cdp_init, cdp_node_address,
     cdp_node_close, cdp_node_open, cdp_node_peer,
 };
 pub use options::{CDP_COALESCE_BUSY, CDP_COALESCE_OFF, CDP_CUBIC, CDP_FIXED, CDP_MODEL, OPTIONS, OptionRow};

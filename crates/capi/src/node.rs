@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
-use weft_socket::{Node, NodeBuilder, NodeId, OpenError};
+use weft_socket::{Node, NodeBuilder, NodeId, OpenError, Scheme};
 
 use crate::addr::CdpAddr;
 use crate::boundary::{self, Failure};
@@ -15,6 +15,16 @@ use crate::descriptors::{self, Named};
 pub const CDP_NODE_STRICT: u32 = 1;
 /// Dedicated workers poll without ever sleeping.
 pub const CDP_NODE_SPIN: u32 = 2;
+/// Callers that wait sleep at once.
+pub const CDP_NODE_NO_SPIN: u32 = 4;
+/// The scheme that measured best.
+pub const CDP_SCHEME_DEFAULT: u32 = 0;
+/// The papers' coarse-grain lock.
+pub const CDP_SCHEME_COARSE: u32 = 1;
+/// The papers' fine-grain lock.
+pub const CDP_SCHEME_FINE: u32 = 2;
+/// Searches take no lock.
+pub const CDP_SCHEME_EPOCH: u32 = 3;
 /// The default node.
 pub const CDP_NODE_DEFAULT: c_int = 0;
 
@@ -37,6 +47,10 @@ pub struct CdpNodeConfig {
     pub workers: u32,
     /// How long the end of the process waits for connections to close, in ms; 0 for 2,000.
     pub linger_ms: u32,
+    /// How the table of connections is locked.
+    pub scheme: u32,
+    /// Longest time a waiting caller polls before it sleeps, in µs; 0 for 50.
+    pub spin_us: u32,
     /// Bytes of memory that may be promised to peers; 0 for half of the machine's.
     pub memory_bytes: u64,
     /// `IP:PORT` of the UDP socket; NULL for any.
@@ -58,7 +72,7 @@ impl CdpNodeConfig {
                 size_of::<Self>()
             )));
         }
-        if self.flags & !(CDP_NODE_STRICT | CDP_NODE_SPIN) != 0 {
+        if self.flags & !(CDP_NODE_STRICT | CDP_NODE_SPIN | CDP_NODE_NO_SPIN) != 0 {
             return Err(Failure::invalid(format!("flags {:#x} have a bit without a meaning", self.flags)));
         }
         let count = |value: u32| usize::try_from(value).unwrap_or(usize::MAX);
@@ -67,9 +81,15 @@ impl CdpNodeConfig {
             .spinning_workers(self.flags & CDP_NODE_SPIN != 0)
             .workers(count(self.workers))
             .ports(count(self.ports).max(1))
-            .linger(self.linger());
+            .linger(self.linger())
+            .scheme(self.scheme()?);
         if let Some(node) = (CdpAddr { node: self.node, ..CdpAddr::default() }).node()? {
             builder = builder.node(node);
+        }
+        if self.flags & CDP_NODE_NO_SPIN != 0 {
+            builder = builder.spin(Duration::ZERO);
+        } else if self.spin_us != 0 {
+            builder = builder.spin(Duration::from_micros(self.spin_us.into()));
         }
         if self.memory_bytes != 0 {
             builder = builder.memory_bytes(usize::try_from(self.memory_bytes).unwrap_or(usize::MAX));
@@ -83,6 +103,16 @@ impl CdpNodeConfig {
             builder = builder.stat_name(unsafe { boundary::text(self.stat_name) }?);
         }
         Ok(builder)
+    }
+
+    fn scheme(&self) -> Result<Scheme, Failure> {
+        match self.scheme {
+            CDP_SCHEME_DEFAULT => Ok(Scheme::default()),
+            CDP_SCHEME_COARSE => Ok(Scheme::Coarse),
+            CDP_SCHEME_FINE => Ok(Scheme::Fine),
+            CDP_SCHEME_EPOCH => Ok(Scheme::Epoch),
+            other => Err(Failure::invalid(format!("scheme {other} is none; give one of CDP_SCHEME_..."))),
+        }
     }
 
     fn linger(&self) -> Duration {
@@ -255,6 +285,8 @@ mod tests {
             ports: 0,
             workers: 0,
             linger_ms: 0,
+            scheme: 0,
+            spin_us: 0,
             memory_bytes: 0,
             bind: std::ptr::null(),
             stat_name: std::ptr::null(),
@@ -270,6 +302,7 @@ mod tests {
     fn a_field_that_makes_no_sense_is_named() {
         assert!(refusal(CdpNodeConfig { size: 4, ..config() }).contains("size is 4"));
         assert!(refusal(CdpNodeConfig { flags: 8, ..config() }).contains("0x8"));
+        assert!(refusal(CdpNodeConfig { scheme: 9, ..config() }).contains("scheme 9"));
         assert!(refusal(CdpNodeConfig { node: 0xFF_FFFF, ..config() }).contains("0xffffff"));
         assert!(refusal(CdpNodeConfig { bind: c"here".as_ptr(), ..config() }).contains("\"here\""));
     }

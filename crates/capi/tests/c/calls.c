@@ -233,7 +233,8 @@ static void numbers(void)
     char text[CDP_ADDR_TEXT_MAX];
 
     config.bind = "127.0.0.1:0";
-    config.flags = CDP_NODE_STRICT;
+    config.flags = CDP_NODE_STRICT | CDP_NODE_NO_SPIN;
+    config.scheme = CDP_SCHEME_FINE;
     config.node = 17;
     int first = cdp_node_open(&config);
     config.node = 18;
