@@ -1,9 +1,9 @@
 //! Small sends gather for a moment while the link is busy with the last ones.
 //!
-//! A send costs a system call and a packet, or nothing but a copy if it joins others. So, as long as data of the
-//! connection is in flight and the last of it left less than [`QUANTUM`] ago, what is sent gathers in the connection's
-//! queue, until a batch has come together or the quantum is over: the pacing of packets that are not full. The first
-//! message on an idle connection never waits, nor does one whose predecessors were acknowledged, as in a dialogue.
+//! A send costs a system call and a packet, or nothing but a copy if it joins others. So, if the last data of the
+//! connection left less than [`QUANTUM`] ago, what is sent gathers in the connection's queue, until a batch has come
+//! together or the quantum is over: the pacing of packets that are not full. The quantum is longer while many gather in
+//! it. The first message on an idle connection never waits, nor does one that answers what was just received.
 //!
 //! What gathered leaves with the next send after the quantum, with the next receive or turn of the connection, with
 //! [`Engine::flush`](crate::Engine::flush), or by the service thread, which is called once per burst and then watches
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use weft_base::Instant;
+use weft_base::{Instant, Service};
 use weft_proto::State;
 
 use crate::core::Core;
@@ -49,8 +49,14 @@ const DELAY_MAX: Duration = Duration::from_micros(900);
 
 /// How long after a transmission small sends gather.
 pub(crate) const QUANTUM: Duration = Duration::from_micros(5);
+/// The same while sends keep coming.
+const QUANTUM_BUSY: Duration = Duration::from_micros(20);
+/// So many that gathered in one quantum keep coming.
+const KEEP_COMING: u32 = 8;
 /// Bytes that are a batch: they leave at once.
 const BATCH_BYTES: usize = 24 << 10;
+/// Bytes of a stream that may wait for their first transmission.
+const UNSENT_BYTES_MAX: usize = 256 << 10;
 /// How often the service thread looks while messages gather.
 pub(crate) const WATCH_NAP: Duration = Duration::from_micros(60);
 /// How long it keeps looking after the last burst.
@@ -72,16 +78,34 @@ pub(crate) fn may_gather(slot: &Slot, live: &Live, now: Instant) -> bool {
     match slot.gather {
         Gather::Off => false,
         // [CDP-COA-7] not the first, and not for long
-        Gather::WhenBusy => now - slot.sent_at() < QUANTUM && connection.buffered_bytes() > waiting,
+        Gather::WhenBusy => {
+            let is_dialogue = live.has_read && connection.buffered_bytes() == waiting;
+            now - slot.sent_at() < live.quantum() && !is_dialogue
+        }
         // [CDP-COA-7] what the user asked for
         Gather::Delay(_) => !slot.has_gathered_for(now, slot.gather.delay()),
     }
+}
+
+/// How many bytes of a stream may be taken now, so that what waits to be sent stays in the processor's cache; `None`
+/// where only the connection's own limits count. What is in flight does not count: that is up to the windows.
+#[inline]
+pub(crate) fn room(slot: &Slot, live: &Live) -> Option<usize> {
+    let is_open = live.connection.state() == State::Established;
+    (is_open && slot.service() == Service::Stream)
+        .then(|| UNSENT_BYTES_MAX.saturating_sub(live.connection.waiting().0))
+}
+
+/// Whether there is room again for a sender that found none: half of it, so that it is not woken for every packet.
+pub(crate) fn has_room(slot: &Slot, live: &Live) -> bool {
+    room(slot, live).is_none_or(|room| room >= UNSENT_BYTES_MAX / 2)
 }
 
 impl Core {
     /// Notes that messages gather at the slot, and calls the service thread once per burst.
     #[inline]
     pub(crate) fn note_gathering(&self, slot: &Arc<Slot>, live: &mut Live, now: Instant) {
+        live.gathered = live.gathered.saturating_add(1);
         if std::mem::replace(&mut live.is_gathering, true) {
             return;
         }
@@ -123,6 +147,19 @@ impl Core {
 
 /// In the port's list, with nothing gathered at present.
 pub(crate) const LISTED: u64 = 1;
+
+impl Live {
+    fn quantum(&self) -> Duration {
+        if self.is_busy { QUANTUM_BUSY } else { QUANTUM }
+    }
+
+    /// What gathered leaves now.
+    pub(crate) fn note_transmit(&mut self) {
+        self.is_busy = std::mem::take(&mut self.gathered) >= KEEP_COMING;
+        self.is_gathering = false;
+        self.has_read = false;
+    }
+}
 
 impl Slot {
     /// Whether messages gather since at least `time`.

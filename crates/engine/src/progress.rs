@@ -33,6 +33,9 @@ use crate::waiters::{Interest, Waiters};
 /// A wait of less than this might have ended within a spin, had neither end slept.
 const LIVELY: Duration = Duration::from_micros(200);
 
+/// Empty polls after which a spinning thread offers the processor.
+const YIELD_EVERY: u32 = 32;
+
 /// Wakes a blocked thread, wherever it sleeps.
 struct ThreadWaker {
     unparker: Unparker,
@@ -113,7 +116,7 @@ impl Core {
     fn spin(&self, port: &Port, condition: Condition<'_>, begin: Instant) -> Option<bool> {
         let budget = Duration::from_nanos(port.spin_ns.load(Ordering::Relaxed));
         let mut now = begin;
-        loop {
+        for round in 1_u32.. {
             let taken = self.try_turn(port, Runner::User, now);
             if condition.holds() {
                 return Some(true);
@@ -128,10 +131,13 @@ impl Core {
             match taken {
                 // Another thread runs the turn: the processor may be what it needs.
                 None => std::thread::yield_now(),
+                // Threads of equal real-time priority run only if this one lets them.
+                Some(0) if round.is_multiple_of(YIELD_EVERY) => std::thread::yield_now(),
                 Some(0) => std::hint::spin_loop(),
                 Some(_) => {}
             }
         }
+        None
     }
 
     fn adapt_spin(&self, port: &Port, is_lively: bool) {

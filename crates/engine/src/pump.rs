@@ -13,7 +13,7 @@ use weft_proto::{Event, State};
 use weft_wire::{Kind, Packet};
 
 use crate::core::Core;
-use crate::gather::LISTED;
+use crate::gather::{self, LISTED};
 use crate::outbox::Outbox;
 use crate::port::Port;
 use crate::slot::{Guard, Live, Slot};
@@ -147,8 +147,8 @@ impl Core {
             return;
         }
         if live.is_gathering {
-            live.is_gathering = false;
             slot.gathering_since.store(LISTED, Ordering::Relaxed);
+            live.note_transmit();
         }
         let before = out.batch.len();
         let is_exhausted = loop {
@@ -168,6 +168,7 @@ impl Core {
             slot.release_transmit();
             return;
         }
+        live.has_read = false;
         out.claims.push((slot.clone(), !is_exhausted));
     }
 
@@ -179,7 +180,7 @@ impl Core {
         if connection.is_readable() {
             bits |= Interest::Readable.bit();
         }
-        if !live.is_blocked && connection.is_writable() {
+        if !live.is_blocked && connection.is_writable() && gather::has_room(slot, live) {
             bits |= Interest::Writable.bit();
         }
         if !matches!(state, State::SynSent | State::SynReceived) {

@@ -36,6 +36,11 @@ pub(crate) struct Live {
     pub(crate) to: SocketAddr,
     /// Messages taken since, that gather for common packets.
     pub(crate) is_gathering: bool,
+    /// How many gathered since the last transmission, and whether they keep coming.
+    pub(crate) gathered: u32,
+    pub(crate) is_busy: bool,
+    /// The user received something since the last transmission: what he sends next is an answer.
+    pub(crate) has_read: bool,
     /// The user found the send queue full and has not been told of room since.
     pub(crate) is_blocked: bool,
     /// No handle is left: the slot goes when the connection is over.
@@ -60,6 +65,9 @@ impl Live {
             connection,
             to,
             is_gathering: false,
+            gathered: 0,
+            is_busy: false,
+            has_read: false,
             is_blocked: false,
             is_quiet: false,
             is_removed: false,

@@ -1,0 +1,180 @@
+//! Sending, receiving, closing one connection.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use weft_base::Instant;
+use weft_proto::{CloseResult, Connection, Error, Message, Received, RecvError, SendError, State};
+
+use super::Engine;
+use crate::clock;
+use crate::gather;
+use crate::outbox::Outbox;
+use crate::slot::{Live, Slot};
+use crate::turn::Runner;
+use crate::waiters::Interest;
+
+/// How long a sender goes on without a look at what came in.
+const LOOK_AFTER: Duration = Duration::from_micros(20);
+
+impl Engine {
+    /// Sends one message, or as many bytes of the stream as there is room for. Never blocks.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing is taken then.
+    pub fn send(&self, slot: &Arc<Slot>, data: &[u8]) -> Result<usize, SendError> {
+        let core = &*self.core;
+        let now = clock::now();
+        let mut live = slot.lock();
+        let room = gather::room(slot, &live).unwrap_or(usize::MAX).min(data.len());
+        let is_gated = room == 0 && !data.is_empty();
+        let result = if is_gated { Err(SendError::WouldBlock) } else { live.connection.send(&data[..room]) };
+        if result.is_ok() && gather::may_gather(slot, &live, now) {
+            core.note_gathering(slot, &mut live, now);
+            match live.leave() {
+                Ok(()) => return result,
+                Err(wanted) => live = wanted,
+            }
+        }
+        live.is_blocked = !is_gated && result == Err(SendError::WouldBlock);
+        let port = core.port(slot.home());
+        let mut out = Outbox::take();
+        core.pump(slot, &mut live, now, &mut out);
+        core.unlock(slot, live, now, &mut out);
+        core.finish(port, &mut out);
+        out.put_back();
+        // What came in meanwhile is stamped with the time it is seen, or a round trip would seem to take none.
+        let now = clock::now();
+        if now.as_nanos().saturating_sub(port.user_turn_at.load(Ordering::Relaxed)) > LOOK_AFTER_NS {
+            core.try_turn(port, Runner::User, now);
+        }
+        if result == Err(SendError::WouldBlock) {
+            core.try_turn(port, Runner::User, now);
+            self.note_nothing(slot, &slot.waiters, Interest::Writable);
+        }
+        result
+    }
+
+    /// Copies the next message, or the next bytes of the stream. Never blocks.
+    ///
+    /// # Errors
+    /// [`RecvError`].
+    pub fn recv(&self, slot: &Arc<Slot>, buffer: &mut [u8]) -> Result<Received, RecvError> {
+        self.take_after_turn(slot, |connection| connection.recv(buffer))
+    }
+
+    /// Hands over the next message, or the next piece of the stream, where it lies; `None` at the end. Never blocks.
+    ///
+    /// # Errors
+    /// [`RecvError`].
+    pub fn recv_message(&self, slot: &Arc<Slot>) -> Result<Option<Message>, RecvError> {
+        self.take_after_turn(slot, Connection::recv_message)
+    }
+
+    /// Takes what is there; if nothing is, runs one turn and looks again.
+    fn take_after_turn<T>(
+        &self,
+        slot: &Arc<Slot>,
+        mut take: impl FnMut(&mut Connection) -> Result<T, RecvError>,
+    ) -> Result<T, RecvError> {
+        match self.take(slot, &mut take) {
+            Err(RecvError::WouldBlock) if self.turn_for(slot, Interest::Readable) => self.take(slot, take),
+            result => result,
+        }
+    }
+
+    /// Runs one turn for a call that would block. Whether the condition holds after it.
+    fn turn_for(&self, slot: &Slot, interest: Interest) -> bool {
+        self.core.try_turn(self.core.port(slot.home()), Runner::User, clock::now());
+        slot.is_ready(interest)
+    }
+
+    fn take<T>(
+        &self,
+        slot: &Arc<Slot>,
+        take: impl FnOnce(&mut Connection) -> Result<T, RecvError>,
+    ) -> Result<T, RecvError> {
+        let core = &*self.core;
+        let mut live = slot.lock();
+        let result = take(&mut live.connection);
+        live.has_read |= result.is_ok();
+        if !live.connection.has_urgent_output() && live.connection.state() == State::Established {
+            // Nothing is to be sent: no clock, no outbox.
+            core.note_taken(slot, &live);
+            match live.leave() {
+                Ok(()) => {
+                    if result.is_err() {
+                        self.note_nothing(slot, &slot.waiters, Interest::Readable);
+                    }
+                    return result;
+                }
+                Err(wanted) => live = wanted,
+            }
+        }
+        let now = clock::now();
+        let mut out = Outbox::take();
+        core.pump(slot, &mut live, now, &mut out);
+        core.unlock(slot, live, now, &mut out);
+        core.finish(core.port(slot.home()), &mut out);
+        out.put_back();
+        if matches!(result, Err(RecvError::WouldBlock)) {
+            self.note_nothing(slot, &slot.waiters, Interest::Readable);
+        }
+        result
+    }
+
+    /// Locks the slot, does something to its connection, and sends what comes of it.
+    pub(super) fn operate<T>(&self, slot: &Arc<Slot>, operation: impl FnOnce(&mut Live, Instant) -> T) -> T {
+        let core = &*self.core;
+        let now = clock::now();
+        let mut out = Outbox::take();
+        let mut live = slot.lock();
+        let outcome = operation(&mut live, now);
+        core.pump(slot, &mut live, now, &mut out);
+        core.unlock(slot, live, now, &mut out);
+        core.finish(core.port(slot.home()), &mut out);
+        out.put_back();
+        outcome
+    }
+
+    /// Lets what gathers for a common packet leave now.
+    pub fn flush(&self, slot: &Arc<Slot>) {
+        self.operate(slot, |_, _| ());
+    }
+
+    /// Begins to close. Wait for [`Interest::Closed`], then ask [`Engine::close_result`].
+    pub fn close(&self, slot: &Arc<Slot>) {
+        self.operate(slot, |live, now| live.connection.close(now));
+    }
+
+    /// Ends the connection at once by a reset.
+    pub fn abort(&self, slot: &Arc<Slot>) {
+        self.operate(slot, |live, now| live.connection.abort(now));
+    }
+
+    /// The last handle of the slot is gone: closes what is open, and lets the slot go when that is over.
+    pub fn release(&self, slot: &Arc<Slot>) {
+        self.operate(slot, |live, now| {
+            live.is_released = true;
+            live.connection.close(now);
+        });
+    }
+
+    /// The result of the close, or the error the connection ended by, once it is known.
+    #[must_use]
+    pub fn close_result(&self, slot: &Slot) -> Option<(CloseResult, Option<Error>)> {
+        let live = slot.look();
+        live.connection.close_result().map(|result| (result, live.connection.error()))
+    }
+
+    /// When the peer was last heard ([CDP-TMR-3]).
+    #[must_use]
+    pub fn heard_at(&self, slot: &Slot) -> Instant {
+        slot.look().connection.heard_at()
+    }
+}
+
+/// [`LOOK_AFTER`] in nanoseconds.
+#[allow(clippy::cast_possible_truncation)] // microseconds
+const LOOK_AFTER_NS: u64 = LOOK_AFTER.as_nanos() as u64;

@@ -1,0 +1,262 @@
+//! Connecting, listening, accepting.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use weft_base::{Address, FlowKey, Instant, NodeId, Port as CdpPort};
+use weft_proto::{Config, Connection, Error, State};
+
+use super::Engine;
+use crate::clock;
+use crate::gather::Gather;
+use crate::listening::Listening;
+use crate::outbox::Outbox;
+use crate::progress::Condition;
+use crate::random;
+use crate::reset;
+use crate::slot::Slot;
+use crate::turn::Runner;
+use crate::waiters::Interest;
+
+/// Where a connect goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// The node, if its number is known.
+    pub node: Option<NodeId>,
+    /// Where it is reached, if that is known; one of the two must be.
+    pub at: Option<SocketAddr>,
+    /// The port on that node.
+    pub port: CdpPort,
+}
+
+/// Why a connect could not begin.
+#[derive(Debug)]
+pub enum ConnectError {
+    /// The node has no known underlay address.
+    NoRoute(NodeId),
+    /// The local port is taken towards that target.
+    InUse(CdpPort),
+    /// No ephemeral port is free towards that target.
+    NoPortFree,
+    /// The target is the address that connects.
+    ToItself(Address),
+    /// The memory budget is spent.
+    NoRoom,
+    /// The engine goes down.
+    Down,
+    /// No random numbers.
+    System(io::Error),
+}
+
+/// Why a listen could not begin.
+#[derive(Debug)]
+pub enum ListenError {
+    /// Somebody listens there.
+    InUse(CdpPort),
+    /// Every port has a listener.
+    NoPortFree,
+    /// The engine goes down.
+    Down,
+    /// No random numbers.
+    System(io::Error),
+}
+
+impl Engine {
+    /// Begins to connect. Wait for [`Interest::Connected`], then ask [`Engine::connect_result`].
+    ///
+    /// # Errors
+    /// When the target cannot be named, or no local port is free.
+    pub fn connect(
+        &self,
+        target: Target,
+        local: Option<CdpPort>,
+        mut config: Config,
+        gather: Gather,
+    ) -> Result<Arc<Slot>, ConnectError> {
+        if self.core.is_down.load(Ordering::SeqCst) {
+            return Err(ConnectError::Down);
+        }
+        let (node, at) = self.locate(target)?;
+        let remote = Address { node, port: target.port };
+        let home = self.core.next_port.fetch_add(1, Ordering::Relaxed) % self.core.ports.len();
+        let port = self.core.port(home);
+        let packet_bytes = usize::from(port.info.mss);
+        let (granted, bytes) =
+            self.core.budget.reserve(config.receive_slots, packet_bytes).ok_or(ConnectError::NoRoom)?;
+        config.receive_slots = granted;
+        let made = self.insert_connection(remote, local, &config, |connection| {
+            Slot::new(connection, at, home, bytes, gather, None)
+        });
+        let slot = made.inspect_err(|_| self.core.budget.release(bytes))?;
+        self.operate(&slot, |_, _| ());
+        Ok(slot)
+    }
+
+    fn locate(&self, target: Target) -> Result<(NodeId, SocketAddr), ConnectError> {
+        let directory = &self.core.directory;
+        match (target.node, target.at) {
+            (Some(node), Some(at)) => {
+                directory.learn(node, at);
+                Ok((node, directory.locate(node).unwrap_or(at)))
+            }
+            (Some(node), None) => {
+                directory.locate(node).map(|at| (node, at)).ok_or(ConnectError::NoRoute(node))
+            }
+            (None, Some(at)) => directory.name_of(at).map(|node| (node, at)).map_err(ConnectError::System),
+            (None, None) => Err(ConnectError::NoRoute(directory.own())),
+        }
+    }
+
+    /// [CDP-ADR-5] An ephemeral port is chosen at random among those free for the destination.
+    fn insert_connection(
+        &self,
+        remote: Address,
+        local: Option<CdpPort>,
+        config: &Config,
+        slot: impl Fn(Connection) -> Slot,
+    ) -> Result<Arc<Slot>, ConnectError> {
+        let node = self.core.directory.own();
+        let try_port = |port: CdpPort| -> Result<Option<Arc<Slot>>, ConnectError> {
+            let flow = FlowKey { local: Address { node, port }, remote };
+            if flow.local == flow.remote || !self.core.make_free(&flow) {
+                return Ok(None);
+            }
+            let secret = reset::secret().map_err(ConnectError::System)?;
+            let fresh = Arc::new(slot(Connection::connect(clock::now(), flow, config, secret)));
+            Ok(self.core.table.insert(flow, fresh.clone()).is_ok().then_some(fresh))
+        };
+        if let Some(port) = local {
+            let own = Address { node, port };
+            // [CDP-HDR-16] an end does not talk to itself
+            return match try_port(port)? {
+                Some(slot) => Ok(slot),
+                None if own == remote => Err(ConnectError::ToItself(own)),
+                None => Err(ConnectError::InUse(port)),
+            };
+        }
+        let start = random::u32().map_err(ConnectError::System)?;
+        for offset in 0..EPHEMERAL_PORTS {
+            if let Some(slot) = try_port(ephemeral(start, offset))? {
+                return Ok(slot);
+            }
+        }
+        Err(ConnectError::NoPortFree)
+    }
+
+    /// The outcome of the open, once it is decided.
+    #[must_use]
+    pub fn connect_result(&self, slot: &Slot) -> Option<Result<(), Error>> {
+        let live = slot.look();
+        match (live.connection.state(), live.connection.error()) {
+            (State::SynSent | State::SynReceived, _) => None,
+            (_, Some(error)) => Some(Err(error)),
+            _ => Some(Ok(())),
+        }
+    }
+
+    /// Listens on `port`, or on a random free one.
+    ///
+    /// # Errors
+    /// When the port is taken.
+    pub fn listen(
+        &self,
+        port: Option<CdpPort>,
+        mut config: Config,
+        gather: Gather,
+    ) -> Result<Arc<Listening>, ListenError> {
+        if self.core.is_down.load(Ordering::SeqCst) {
+            return Err(ListenError::Down);
+        }
+        // [CDP-LIM-13] the windows of all its connections are as large as one may be now
+        config.receive_slots = config.receive_slots.min(self.core.budget.slots_max(usize::from(self.mss())));
+        let start = random::u32().map_err(ListenError::System)?;
+        let node = self.core.directory.own();
+        let mut listeners = self.core.listeners.write();
+        let port = match port {
+            Some(port) if listeners.contains_key(&port) => return Err(ListenError::InUse(port)),
+            Some(port) => port,
+            None => (0..EPHEMERAL_PORTS)
+                .map(|offset| ephemeral(start, offset))
+                .find(|port| !listeners.contains_key(port))
+                .ok_or(ListenError::NoPortFree)?,
+        };
+        let listening = Listening::new(Address { node, port }, config, gather, clock::now())
+            .map_err(ListenError::System)?;
+        let listening = Arc::new(listening);
+        listeners.insert(port, listening.clone());
+        Ok(listening)
+    }
+
+    /// Takes the next connection that is open, if one waits.
+    #[must_use]
+    pub fn accept(&self, listening: &Listening) -> Option<Arc<Slot>> {
+        listening.accept().or_else(|| {
+            self.core.try_turn(self.core.port(0), Runner::User, clock::now());
+            listening.accept()
+        })
+    }
+
+    /// Blocks until a connection waits, or the listener is closed. False when the deadline passed first.
+    #[must_use]
+    pub fn wait_accept(&self, listening: &Listening, deadline: Option<Instant>) -> bool {
+        let condition = Condition { waiters: &listening.waiters, interest: Interest::Readable, deadline };
+        // A listener hears on every port; the blocked thread looks after the first.
+        self.core.wait(|| 0, condition)
+    }
+
+    /// Stops listening; connections that nobody accepted are reset ([CDP-ST-9]).
+    pub fn unlisten(&self, listening: &Arc<Listening>) {
+        let port = listening.address().port;
+        let mut listeners = self.core.listeners.write();
+        if listeners.get(&port).is_some_and(|known| Arc::ptr_eq(known, listening)) {
+            listeners.remove(&port);
+        }
+        drop(listeners);
+        let mut out = Outbox::take();
+        let mut unaccepted = listening.close(&mut out.wakes);
+        out.put_back();
+        if listening.half_open.load(Ordering::Relaxed) > 0 {
+            let of_this = |slot: &Arc<Slot>| {
+                slot.listening.as_ref().is_some_and(|of| Arc::ptr_eq(of, listening)) && slot.look().is_embryo
+            };
+            unaccepted.extend(self.core.slots().into_iter().filter(of_this));
+        }
+        for slot in unaccepted {
+            self.abort(&slot);
+            self.release(&slot);
+        }
+    }
+}
+
+/// Ports of the ephemeral range ([CDP-ADR-4]).
+const EPHEMERAL_PORTS: u32 = u16::MAX as u32 - CdpPort::FIRST_EPHEMERAL as u32 + 1;
+
+/// The `offset`th ephemeral port in an order that starts at random; each comes once.
+fn ephemeral(start: u32, offset: u32) -> CdpPort {
+    // An odd stride over a power of two visits every port.
+    let stride = (start >> 16) | 1;
+    let index = start.wrapping_add(offset.wrapping_mul(stride)) % EPHEMERAL_PORTS;
+    u16::try_from(u32::from(CdpPort::FIRST_EPHEMERAL) + index)
+        .ok()
+        .and_then(CdpPort::new)
+        .unwrap_or(CdpPort::CONTROL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    /// [CDP-ADR-5] Every ephemeral port is tried before "none is free" is said. [CDP-ADR-4] And no other.
+    #[test]
+    fn each_ephemeral_port_comes_once_in_any_order() {
+        for start in [0, 1, 0xFFFF_FFFF, 0x1234_5678] {
+            let ports: HashSet<u16> =
+                (0..EPHEMERAL_PORTS).map(|offset| ephemeral(start, offset).get()).collect();
+            assert_eq!(ports.len(), 16_384);
+            assert!(ports.iter().all(|port| *port >= 49_152));
+        }
+    }
+}
