@@ -277,11 +277,14 @@ impl Core {
     }
 
     /// With no lock held: hands the packets to the link, gives the claims back, and polls again who has more.
-    pub(crate) fn finish(&self, port: &Port, out: &mut Outbox) {
+    /// Returns the time at its end if it took any.
+    pub(crate) fn finish(&self, port: &Port, out: &mut Outbox) -> Option<Instant> {
+        let mut end = None;
         while !out.batch.is_empty() || !out.claims.is_empty() {
             send(port, out);
             let mut claims = std::mem::take(&mut out.claims);
             let now = crate::clock::now();
+            end = Some(now);
             for (slot, has_more) in claims.drain(..) {
                 let is_marked = slot.release_sent(now);
                 if has_more || is_marked {
@@ -292,6 +295,7 @@ impl Core {
                 out.claims = claims;
             }
         }
+        end
     }
 }
 

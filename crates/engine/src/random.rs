@@ -24,6 +24,15 @@ pub(crate) fn u32() -> io::Result<u32> {
 
 #[cfg(test)]
 mod tests {
+    /// [CDP-SEQ-4] Nothing is kept in the process that a fork could copy: each number comes from the kernel, so two
+    /// that are asked for from the same memory image differ.
+    #[test]
+    fn no_number_depends_on_what_the_process_remembers() {
+        let numbers: std::collections::HashSet<u64> = (0..1_000).map(|_| super::u64().unwrap()).collect();
+        assert_eq!(numbers.len(), 1_000);
+        assert_eq!(size_of_val(&super::u64), 0, "a function without state");
+    }
+
     /// [CDP-SEQ-3] All 64 bits are in use.
     #[test]
     fn every_bit_is_sometimes_set_and_sometimes_not() {

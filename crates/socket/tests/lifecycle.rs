@@ -61,6 +61,7 @@ fn a_node_without_a_known_address_has_no_route() {
     assert_eq!(failed.errno(), errno::EHOSTUNREACH);
 }
 
+/// [CDP-ST-2] listen() leads to LISTEN, once for a port.
 #[test]
 fn a_port_is_listened_on_once() {
     let server = node();

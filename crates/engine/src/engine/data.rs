@@ -42,10 +42,9 @@ impl Engine {
         let mut out = Outbox::take();
         core.pump(slot, &mut live, now, &mut out);
         core.unlock(slot, live, now, &mut out);
-        core.finish(port, &mut out);
-        out.put_back();
         // What came in meanwhile is stamped with the time it is seen, or a round trip would seem to take none.
-        let now = clock::now();
+        let now = core.finish(port, &mut out).unwrap_or(now);
+        out.put_back();
         if now.as_nanos().saturating_sub(port.user_turn_at.load(Ordering::Relaxed)) > LOOK_AFTER_NS {
             core.try_turn(port, Runner::User, now);
         }

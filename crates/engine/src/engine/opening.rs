@@ -185,6 +185,7 @@ impl Engine {
         let listening = Listening::new(Address { node, port }, config, gather, clock::now())
             .map_err(ListenError::System)?;
         let listening = Arc::new(listening);
+        // [CDP-ST-2] → LISTEN
         listeners.insert(port, listening.clone());
         Ok(listening)
     }
