@@ -175,7 +175,7 @@ fn bar(label: &str) -> ProgressBar {
         .with_key("left", |s: &ProgressState, w: &mut dyn std::fmt::Write| {
             let _ = match s.pos() {
                 0 => Ok(()),
-                _ => write!(w, "{} left", units::duration(Duration::from_secs(s.eta().as_secs().max(1)))),
+                _ => write!(w, "{} left", units::time_left(s.eta().max(Duration::from_secs(1)))),
             };
         });
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden()).with_style(style);
@@ -260,7 +260,7 @@ impl Progress {
             units::bytes(done_bytes),
             units::bytes(state.total_bytes),
             units::byte_rate(rate),
-            units::duration(left)
+            units::time_left(left)
         )
     }
 }
@@ -281,7 +281,7 @@ mod tests {
             moved_bytes: 1 << 20,
         };
         let text = progress.text(state, 2 << 20, f64::from(1 << 20));
-        assert_eq!(text, "x:  50 %  2.00 MiB of 4.00 MiB  1.00 MiB/s  2.00 s left");
+        assert_eq!(text, "x:  50 %  2.00 MiB of 4.00 MiB  1.00 MiB/s  2 s left");
     }
 
     #[test]

@@ -25,9 +25,13 @@ const CLOSE_WAIT: Duration = Duration::from_secs(2);
 /// transfer goes on where it stopped when the command is repeated. Permissions and times are kept.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Files and directories, and last the receiver: HOST or HOST:PORT (CDP port 1064)
-    #[arg(required = true, num_args = 2.., value_names = ["PATH", "HOST[:PORT]"])]
-    paths_and_target: Vec<PathBuf>,
+    /// Files and directories
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+
+    /// The receiver: HOST or HOST:PORT (CDP port 1064)
+    #[arg(required = true, value_name = "HOST[:PORT]")]
+    target: Target,
 
     /// What to do with symbolic links inside directories
     #[arg(long, value_enum, default_value_t = Links::Keep)]
@@ -63,21 +67,21 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn send(args: &Args, style: &Style) -> Result<(), Failure> {
-    let (target, paths) = split(&args.paths_and_target)?;
-    let manifest = Manifest::collect(paths, args.links)?;
+    let target = &args.target;
+    let manifest = Manifest::collect(&args.paths, args.links)?;
     for skipped in &manifest.skipped {
         style.note(&format!("weft: {skipped}"));
     }
     let bound = args.node.bind.map(|at| at.ip());
     let port = Port::new(net::TRANSFER_PORT).unwrap_or(Port::ECHO);
-    let (peer, at) = args.peer.target(&target, port, bound)?;
+    let (peer, at) = args.peer.target(target, port, bound)?;
     let local = LocalNode::open(&args.node, Role::Client(at.ip()), "send")?;
     let goes_on = "interrupted; repeat the command and it goes on where it stopped";
     local.shutdown_on_interrupt(move || crate::say::note(goes_on));
     let socket = local
         .node
         .connect(peer, &args.socket.options(Service::Stream).recv_timeout(SILENCE_MAX))
-        .map_err(|error| hint(net::connect_failure(&error), &target))?;
+        .map_err(|error| hint(net::connect_failure(&error), target))?;
     style.note(&format!(
         "sending {}, {} to {target}",
         files(manifest.files()),
@@ -102,18 +106,6 @@ fn send(args: &Args, style: &Style) -> Result<(), Failure> {
     }
 }
 
-/// The last word is the receiver.
-fn split(words: &[PathBuf]) -> Result<(Target, &[PathBuf]), Failure> {
-    let usage =
-        |what: String| Failure::new(Code::Usage, what, "the last argument is the receiver: HOST[:PORT]");
-    let Some((last, paths)) = words.split_last() else { return Err(usage("nothing to send".to_owned())) };
-    let text = last.to_str().ok_or_else(|| usage(format!("{last:?} is not a host")))?;
-    if text.contains('/') {
-        return Err(usage(format!("{text:?} is a path, not a host")));
-    }
-    Ok((text.parse().map_err(usage)?, paths))
-}
-
 /// For the commonest mishap: nobody started the other half.
 fn hint(failure: Failure, target: &Target) -> Failure {
     let host = &target.host;
@@ -125,24 +117,4 @@ fn hint(failure: Failure, target: &Target) -> Failure {
         return Failure { next, ..failure };
     }
     failure
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_word_is_the_receiver() {
-        let words: Vec<PathBuf> = ["a", "b/c", "host:99"].map(PathBuf::from).to_vec();
-        let (target, paths) = split(&words).unwrap();
-        assert_eq!((target.to_string().as_str(), paths.len()), ("host:99", 2));
-    }
-
-    #[test]
-    fn a_forgotten_receiver_is_noticed() {
-        let words: Vec<PathBuf> = ["a", "b/c"].map(PathBuf::from).to_vec();
-        let failure = split(&words).unwrap_err();
-        assert_eq!(failure.code, Code::Usage);
-        assert!(failure.to_string().contains("the last argument is the receiver"), "{failure}");
-    }
 }

@@ -77,6 +77,9 @@ impl FromStr for Target {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let refused = |why: &str| format!("{text:?} is not HOST[:PORT]: {why}");
+        if text.contains('/') {
+            return Err(refused("it is a path"));
+        }
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (host, after) = rest.split_once(']').ok_or_else(|| refused("the ] is missing"))?;
@@ -137,6 +140,7 @@ mod tests {
             ("host:70000", "\"70000\" is not a port"),
             ("host:", "\"\" is not a port"),
             ("[::1", "the ] is missing"),
+            ("dir/file", "it is a path"),
         ] {
             let refused = text.parse::<Target>().unwrap_err();
             assert!(refused.contains(why), "{text}: {refused}");

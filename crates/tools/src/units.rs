@@ -61,6 +61,13 @@ pub fn duration(time: Duration) -> String {
     format!("{value:.digits$} {unit}")
 }
 
+/// Time left, in whole seconds: more would only flicker.
+#[must_use]
+pub fn time_left(time: Duration) -> String {
+    let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+    if seconds < 100 { format!("{seconds} s") } else { duration(Duration::from_secs(seconds)) }
+}
+
 /// Reads an amount of bytes: a number with an optional `K`, `M`, `G` or `T` (powers of 1024).
 ///
 /// # Errors
@@ -137,6 +144,8 @@ mod tests {
         assert_eq!(duration(Duration::from_millis(4_200)), "4.20 s");
         assert_eq!(duration(Duration::from_secs(185)), "3 min 05 s");
         assert_eq!(duration(Duration::from_secs(7_260)), "2 h 01 min");
+        assert_eq!(time_left(Duration::from_millis(37_100)), "38 s");
+        assert_eq!(time_left(Duration::from_secs(101)), "1 min 41 s");
     }
 
     #[test]
