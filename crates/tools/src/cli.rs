@@ -6,7 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::exit::{Code, Failure};
-use crate::{cat, demo, doctor, perf, ping, recv, say, send, stat};
+use crate::{cat, demo, doctor, perf, ping, recv, say, send, signal, stat};
 
 /// Reliable messages and files between machines over UDP, in user space
 ///
@@ -49,7 +49,11 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { ExitCode::from(Code::Usage.number()) } else { ExitCode::SUCCESS };
         }
     };
-    match run(&line.command) {
+    let result = run(&line.command);
+    if signal::was_interrupted() {
+        return ExitCode::from(Code::Interrupted.number());
+    }
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             say::failure(&failure);

@@ -120,12 +120,12 @@ fn udp_port(port: u16) -> Fact {
 
 fn control_directory() -> Fact {
     let name = "statistics of running nodes";
-    match weft_socket::stat::list() {
-        Ok(names) if names.is_empty() => fact(name, "no node runs".to_owned(), Verdict::Good, None),
-        Ok(names) => fact(name, names.join(", "), Verdict::Good, None),
-        Err(error) => {
+    match crate::stat::running() {
+        Ok(nodes) if nodes.is_empty() => fact(name, "no node runs".to_owned(), Verdict::Good, None),
+        Ok(nodes) => fact(name, format!("{} running", nodes.len()), Verdict::Good, None),
+        Err(failure) => {
             let remedy = "`weft stat` finds no nodes; set XDG_RUNTIME_DIR to a directory of your own";
-            fact(name, cause(&error), Verdict::Poor, Some(remedy))
+            fact(name, failure.what, Verdict::Poor, Some(remedy))
         }
     }
 }

@@ -135,13 +135,13 @@ impl Progress {
             0 => String::new(),
             present => format!(" ({} were there already)", units::bytes(present)),
         };
+        let rate = if moved_bytes > 0 { format!(", {}", units::byte_rate(rate)) } else { String::new() };
         self.style.note(&format!(
-            "{}{verb} {}, {}{already} in {}, {}, BLAKE3 {}",
+            "{}{verb} {}, {}{already} in {}{rate}, BLAKE3 {}",
             prefix(&self.label),
             files(report.files),
             units::bytes(report.bytes),
             units::duration(elapsed),
-            units::byte_rate(rate),
             &report.digest[..report.digest.len().min(16)]
         ));
     }

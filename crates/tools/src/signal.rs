@@ -3,20 +3,36 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::exit::Code;
 
-/// Runs `farewell` when the user interrupts the program, and ends it with [`Code::Interrupted`].
+/// How long the rest of the program has to end by itself after the farewell.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Whether the user interrupted the program.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the user interrupted the program: then whatever fails only follows from it.
+#[must_use]
+pub fn was_interrupted() -> bool {
+    INTERRUPTED.load(Ordering::SeqCst)
+}
+
+/// Runs `farewell` when the user interrupts the program, and ends it with [`Code::Interrupted`] unless it ends by itself
+/// soon after.
 ///
 /// Where signals cannot be caught, the operating system's way of ending the program stays.
 pub fn on_interrupt(farewell: impl FnOnce() + Send + 'static) {
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return };
     let waiter = thread::Builder::new().name("weft-signals".into()).spawn(move || {
         if signals.forever().next().is_some() {
+            INTERRUPTED.store(true, Ordering::SeqCst);
             farewell();
+            thread::sleep(GRACE);
             std::process::exit(i32::from(Code::Interrupted.number()));
         }
     });

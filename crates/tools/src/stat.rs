@@ -42,38 +42,48 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn show(args: &Args) -> Result<(), Failure> {
-    let running = stat::list().map_err(|error| {
-        Failure::new(
-            Code::NoEngine,
-            format!("cannot look for nodes: {}", cause(&error)),
-            "check $XDG_RUNTIME_DIR",
-        )
+/// The nodes that answer, by name, and what they answer. A node that crashed leaves its name behind, and says nothing.
+///
+/// # Errors
+/// [`Code::NoEngine`] when they cannot be looked for, [`Code::Protocol`] when one answers nonsense.
+pub fn running() -> Result<Vec<(String, Value)>, Failure> {
+    let names = stat::list().map_err(|error| {
+        let what = format!("cannot look for nodes: {}", cause(&error));
+        Failure::new(Code::NoEngine, what, "check $XDG_RUNTIME_DIR")
     })?;
-    if let Some(missing) = args.names.iter().find(|name| !running.contains(name)) {
-        let next = match running.as_slice() {
+    let answers = names.into_iter().filter_map(|name| stat::query(&name).ok().map(|text| (name, text)));
+    answers
+        .map(|(name, text)| match serde_json::from_str(&text) {
+            Ok(node) => Ok((name, node)),
+            Err(_) => {
+                let what = format!("node {name:?} answers something that is no JSON");
+                Err(Failure::new(Code::Protocol, what, "check that both programs have the same version"))
+            }
+        })
+        .collect()
+}
+
+fn show(args: &Args) -> Result<(), Failure> {
+    let mut nodes = running()?;
+    let names: Vec<&str> = nodes.iter().map(|(name, _)| name.as_str()).collect();
+    if let Some(missing) = args.names.iter().find(|name| !names.contains(&name.as_str())) {
+        let next = match names.as_slice() {
             [] => "no node runs at present".to_owned(),
             names => format!("these run: {}", names.join(", ")),
         };
         return Err(Failure::new(Code::NoEngine, format!("no node is called {missing:?}"), next));
     }
-    let chosen = if args.names.is_empty() { &running } else { &args.names };
-    if chosen.is_empty() {
+    nodes.retain(|(name, _)| args.names.is_empty() || args.names.contains(name));
+    if nodes.is_empty() {
         let next = "start one, such as `weft perf --server`, and look again as the same user";
         return Err(Failure::new(Code::NoEngine, "no node of this user runs on this machine", next));
     }
-    for name in chosen {
-        // A node that ends between the list and the question is not worth a word.
-        let Ok(text) = stat::query(name) else { continue };
-        let Ok(mut node) = serde_json::from_str::<Value>(&text) else {
-            let what = format!("node {name:?} answers something that is no JSON");
-            return Err(Failure::new(Code::Protocol, what, "check that both programs have the same version"));
-        };
+    for (name, mut node) in nodes {
         if args.json {
-            node["name"] = Value::from(name.as_str());
+            node["name"] = Value::from(name);
             say::json(&node);
         } else {
-            lines(name, &node).iter().for_each(|line| say::line(line));
+            lines(&name, &node).iter().for_each(|line| say::line(line));
         }
     }
     Ok(())

@@ -190,3 +190,13 @@ fn running_nodes_are_found_by_name() {
     assert_eq!(done.code, 13, "{done:?}");
     assert!(done.err.contains("no-such-node"), "{done:?}");
 }
+
+#[test]
+fn an_interrupted_server_ends_quietly_and_leaves_no_name_behind() {
+    let name = format!("test-interrupt-{}", unique());
+    let server = Server::start(&["perf", "--server", "--port", "0", "--stat-name", &name]);
+    assert_eq!(weft(&["stat", &name]).code, 0);
+    let (code, lines) = server.interrupt();
+    assert_eq!((code, lines), (130, vec![]));
+    assert_eq!(weft(&["stat", &name]).code, 13);
+}

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,13 +42,24 @@ impl Role {
     }
 }
 
-/// A node of this process, and the wrappers around its link that can be asked afterwards.
+/// A node of this process, and the wrappers around its link that can be asked afterwards. Clones are the same node.
 #[derive(Clone)]
-pub struct LocalNode {
+pub struct LocalNode(Arc<Opened>);
+
+/// What a [`LocalNode`] is.
+pub struct Opened {
     /// The node.
     pub node: Node,
     fault: Option<Arc<Fault<Arc<dyn Link>>>>,
     pcap: Option<Arc<Pcap<Arc<dyn Link>, File>>>,
+}
+
+impl Deref for LocalNode {
+    type Target = Opened;
+
+    fn deref(&self) -> &Opened {
+        &self.0
+    }
 }
 
 impl LocalNode {
@@ -72,7 +84,7 @@ impl LocalNode {
             builder = builder.link(opened.link.take().ok_or_else(|| bind_failure(bind, "no link"))?);
         }
         let node = builder.open().map_err(|error| open_failure(&error, bind))?;
-        Ok(Self { node, fault: opened.fault, pcap: opened.pcap })
+        Ok(Self(Arc::new(Opened { node, fault: opened.fault, pcap: opened.pcap })))
     }
 
     /// Ends the node in good order: connections are closed, the recording is complete.
@@ -82,10 +94,13 @@ impl LocalNode {
 
     /// Ends the node when the user interrupts the program; `last_words` are said first.
     pub fn shutdown_on_interrupt(&self, last_words: impl FnOnce() + Send + 'static) {
-        let node = self.clone();
+        // The waiting thread must not keep the node alive.
+        let node = Arc::downgrade(&self.0);
         signal::on_interrupt(move || {
             last_words();
-            node.end(HASTY_FAREWELL);
+            if let Some(node) = node.upgrade() {
+                Self(node).end(HASTY_FAREWELL);
+            }
         });
     }
 

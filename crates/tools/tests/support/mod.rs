@@ -156,6 +156,14 @@ impl Server {
         lines
     }
 
+    /// Ends it as Ctrl-C does; its exit code, and what it said from then on.
+    pub(crate) fn interrupt(mut self) -> (i32, Vec<String>) {
+        let process = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+        let lines = self.rest();
+        (wait(&mut self.child, &["(server)"]).code().unwrap_or(-1), lines)
+    }
+
     /// Ends it as a crash would.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
