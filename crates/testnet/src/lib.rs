@@ -5,7 +5,8 @@
 //! with all their options, whose users write, read, pause, close and abort. [`world::run`] plays it in virtual time
 //! with the shipped [`weft_proto::Connection`] and [`weft_proto::Listener`], and on every event the checkers of
 //! [`watch`] hold the invariants I1 to I12 against what they see on the wire and in the users' hands. The same seed
-//! gives the same trace, so a failure is repeated by its number.
+//! gives the same trace, so a failure is repeated by its number. The module [`model`]
+//! searches the states of open and close exhaustively instead of at random.
 //!
 //! This room must not know a clock, a thread, a socket or a file; only its program runs seeds on several threads.
 //!
@@ -19,6 +20,7 @@ pub mod content;
 pub mod damage;
 pub mod end;
 pub mod journal;
+pub mod model;
 pub mod node;
 pub mod path;
 pub mod plan;

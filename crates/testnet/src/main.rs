@@ -3,6 +3,7 @@
 //! ```text
 //! weft-testnet [--seeds N] [--from FIRST] [--threads N]   runs seeds FIRST..FIRST+N and prints a summary
 //! weft-testnet --seed N [--trace] [--plan]                 runs one seed, tells of every event, or prints its plan
+//! weft-testnet --model usual|deep                          searches all states of open and close
 //! ```
 //!
 //! Every thirty-second seed runs twice and must give the same trace hash (I10). The exit code is 1 if a seed failed.
@@ -10,12 +11,15 @@
 use std::process::ExitCode;
 use std::thread;
 
+use weft_testnet::model::{self, Scenario};
 use weft_testnet::plan::Plan;
 use weft_testnet::report::{Failure, Report};
 use weft_testnet::seeds;
 
+const KNOWN: &str = "--seed N, --trace, --plan, --seeds N, --from N, --threads N, --model usual|deep";
+
 /// What the command line asks for.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Request {
     seed: Option<u64>,
     trace: bool,
@@ -23,6 +27,7 @@ struct Request {
     from: u64,
     seeds: u64,
     threads: u64,
+    scenarios: Vec<Scenario>,
 }
 
 fn main() -> ExitCode {
@@ -33,6 +38,9 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if !request.scenarios.is_empty() {
+        return search_all(&request);
+    }
     let outcome = match request.seed {
         Some(seed) => run_one(seed, &request),
         None => run_many(&request),
@@ -58,6 +66,39 @@ fn run_one(seed: u64, request: &Request) -> Result<Report, Vec<Failure>> {
         println!("{:#?}", Plan::draw(seed));
     }
     weft_testnet::world::run(seed, request.trace).map_err(|failure| vec![*failure])
+}
+
+/// The scenarios are dealt out to the threads.
+fn search_all(request: &Request) -> ExitCode {
+    let threads = usize::try_from(request.threads).unwrap_or(1).max(1);
+    let all = &request.scenarios;
+    let outcomes: Vec<bool> = thread::scope(|scope| {
+        let shares = (0..threads).map(|share| {
+            scope.spawn(move || {
+                all.iter().skip(share).step_by(threads).all(|scenario| tell_search(scenario.clone()))
+            })
+        });
+        let shares: Vec<_> = shares.collect();
+        shares.into_iter().map(|share| share.join().unwrap_or(false)).collect()
+    });
+    if outcomes.iter().all(|is_sound| *is_sound) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn tell_search(scenario: Scenario) -> bool {
+    let name = scenario.name;
+    match model::search(scenario) {
+        Ok(found) => {
+            println!(
+                "{name}: {} states, {} steps, depth {}, none stuck or false",
+                found.states, found.steps, found.depth
+            );
+            true
+        }
+        Err(found) => {
+            eprintln!("{found}");
+            false
+        }
+    }
 }
 
 /// The seeds are dealt out to the threads, which share nothing; the report does not depend on how many there are.
@@ -86,7 +127,9 @@ fn run_many(request: &Request) -> Result<Report, Vec<Failure>> {
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Request, String> {
-    let mut request = Request { seed: None, trace: false, plan: false, from: 0, seeds: 2_000, threads: 2 };
+    let (from, seeds, threads) = (0, 2_000, 2);
+    let scenarios = Vec::new();
+    let mut request = Request { seed: None, trace: false, plan: false, from, seeds, threads, scenarios };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--trace" => request.trace = true,
@@ -95,14 +138,19 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Request, String> {
             "--seeds" => request.seeds = number(&word, words.next())?,
             "--from" => request.from = number(&word, words.next())?,
             "--threads" => request.threads = number(&word, words.next())?,
-            _ => {
-                return Err(format!(
-                    "\"{word}\" is not known; known are --seed N, --trace, --plan, --seeds N, --from N, --threads N"
-                ));
-            }
+            "--model" => request.scenarios = scenarios_of(words.next().as_deref())?,
+            _ => return Err(format!("\"{word}\" is not known; known are {KNOWN}")),
         }
     }
     Ok(request)
+}
+
+fn scenarios_of(word: Option<&str>) -> Result<Vec<Scenario>, String> {
+    match word {
+        Some("usual") => Ok(Scenario::usual()),
+        Some("deep") => Ok(Scenario::deep()),
+        _ => Err("--model needs \"usual\" or \"deep\"".to_owned()),
+    }
 }
 
 fn number(name: &str, word: Option<String>) -> Result<u64, String> {
@@ -129,5 +177,6 @@ mod tests {
     fn a_wrong_word_is_named() {
         assert!(parse(words("--sed 7")).unwrap_err().contains("--sed"));
         assert!(parse(words("--seed x")).unwrap_err().contains("\"x\""));
+        assert!(parse(words("--model shallow")).unwrap_err().contains("deep"));
     }
 }
