@@ -15,12 +15,11 @@ use crate::net::{self, LocalNode, NodeFlags, Role, SocketFlags};
 use crate::progress::{Progress, Style};
 use crate::say;
 use crate::transfer::destination::Destination;
-use crate::transfer::receiver;
+use crate::transfer::{self, receiver};
+use crate::units::parse_duration;
 
 /// Transfers at the same time; others wait until one has ended.
 const TRANSFERS_MAX: usize = 16;
-/// Longest silence of a sender; one that hashes says so every second.
-const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How long to wait for the sender's close after the last word.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
@@ -45,6 +44,10 @@ pub struct Args {
     /// CDP port to listen on; 0 takes any
     #[arg(long, value_name = "PORT", default_value_t = net::TRANSFER_PORT)]
     port: u16,
+
+    /// Silence of the other end after which it is taken for dead; it says something every second
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
+    silence: Duration,
 
     /// Print events as JSON lines to standard output
     #[arg(long)]
@@ -104,7 +107,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn serve(args: &Args, style: &Style) -> Result<(), Failure> {
     let destination = Arc::new(Destination::open(&args.dir, args.overwrite)?);
     let local = LocalNode::open(&args.node, Role::Server, "recv")?;
-    let options = args.socket.options(Service::Stream).recv_timeout(SILENCE_MAX);
+    let options =
+        args.socket.options(Service::Stream).recv_timeout(args.silence).send_timeout(transfer::LOOK_INTERVAL);
     let listener = local.node.listen(args.port, &options).map_err(|e| net::listen_failure(&e))?;
     listener.set_accept_timeout(None);
     local.shutdown_on_interrupt(|| {});

@@ -11,11 +11,9 @@ use crate::net::{self, LocalNode, NodeFlags, PeerFlags, Role, SocketFlags};
 use crate::progress::{Progress, Style, files};
 use crate::target::Target;
 use crate::transfer::manifest::{Links, Manifest};
-use crate::transfer::sender;
-use crate::units;
+use crate::transfer::{self, sender};
+use crate::units::{self, parse_duration};
 
-/// Longest silence of a receiver; one that hashes says so every second.
-const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How long to wait for the end of a connection on which everything has been confirmed.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
@@ -36,6 +34,10 @@ pub struct Args {
     /// What to do with symbolic links inside directories
     #[arg(long, value_enum, default_value_t = Links::Keep)]
     links: Links,
+
+    /// Silence of the other end after which it is taken for dead; it says something every second
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
+    silence: Duration,
 
     /// Print events as JSON lines to standard output
     #[arg(long)]
@@ -80,7 +82,14 @@ fn send(args: &Args, style: &Style) -> Result<(), Failure> {
     local.shutdown_on_interrupt(move || crate::say::note(goes_on));
     let socket = local
         .node
-        .connect(peer, &args.socket.options(Service::Stream).recv_timeout(SILENCE_MAX))
+        .connect(
+            peer,
+            &args
+                .socket
+                .options(Service::Stream)
+                .recv_timeout(args.silence)
+                .send_timeout(transfer::LOOK_INTERVAL),
+        )
         .map_err(|error| hint(net::connect_failure(&error), target))?;
     style.note(&format!(
         "sending {}, {} to {target}",

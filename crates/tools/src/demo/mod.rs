@@ -23,7 +23,7 @@ use crate::net::{self, LocalNode, NodeFlags, Role, SocketFlags};
 use crate::progress::{Progress, Style, files};
 use crate::transfer::manifest::{Links, Manifest};
 use crate::transfer::name::PART_SUFFIX;
-use crate::transfer::{Report, sender};
+use crate::transfer::{LOOK_INTERVAL, Report, SILENCE_MAX, sender};
 use crate::{plot, say, units};
 use measure::{Lines, QUICK_SIZES, SIZES, Schedule};
 use peer::Damage;
@@ -244,7 +244,12 @@ fn transfer(args: &Args, manifest: &Manifest, peer: &mut Peer) -> Result<Transfe
     let local = LocalNode::open(&flags, Role::Server, "demo")?;
     let (at, port) = peer.places.file;
     let target = (at, Port::new(port).unwrap_or(Port::ECHO));
-    let options = args.socket().options(weft_base::Service::Stream).mss(ETHERNET_MSS);
+    let options = args
+        .socket()
+        .options(weft_base::Service::Stream)
+        .mss(ETHERNET_MSS)
+        .recv_timeout(SILENCE_MAX)
+        .send_timeout(LOOK_INTERVAL);
     let socket = local.node.connect(target, &options).map_err(|error| net::connect_failure(&error))?;
     let stream = Stream::try_from(socket).map_err(|e| Failure::new(Code::Other, e.to_string(), ""))?;
     let progress = Progress::new(&style, "");

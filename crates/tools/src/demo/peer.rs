@@ -20,7 +20,7 @@ use super::rivals::{Arrived, drain_cdp, serve_tcp, serve_udp};
 use crate::exit::{Code, Failure, cause};
 use crate::net::{self, LocalNode, NodeFlags, Role, SocketFlags};
 use crate::transfer::destination::Destination;
-use crate::transfer::receiver;
+use crate::transfer::{LOOK_INTERVAL, SILENCE_MAX, receiver};
 
 /// The other half of `weft demo`.
 #[derive(clap::Args, Debug)]
@@ -176,6 +176,8 @@ fn serve_cdp(listener: Listener, arrived: Arc<Arrived>) {
 fn take_file(listener: &Listener, destination: &Destination, local: &LocalNode) -> FileReport {
     let received = listener.accept().map_err(|error| net::accept_failure(&error)).and_then(|socket| {
         let stream = Stream::try_from(socket).map_err(|e| Failure::new(Code::Other, e.to_string(), ""))?;
+        stream.set_recv_timeout(Some(SILENCE_MAX));
+        stream.set_send_timeout(Some(LOOK_INTERVAL));
         let report = receiver::receive(&stream, destination, &()).map_err(|e| e.into_failure("the sender"));
         // The sender closes first, when it has read the last word.
         stream.set_recv_timeout(Some(Duration::from_secs(5)));

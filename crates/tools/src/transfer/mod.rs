@@ -11,13 +11,15 @@
 //!                                ◄────────   Complete (digest of the whole)
 //! ```
 //!
-//! Either end may send `Busy` while it hashes and `Abort` with an exit code and a sentence at any time. Nothing here
-//! knows CDP: the stream is generic, so that the tests run over a socket pair.
+//! Both ends say `Busy` every second, so a silent peer is a dead one, and may say `Abort` with an exit code and a sentence at
+//! any time. Nothing here knows CDP: the stream is generic, so that the tests run over a socket pair. Whoever brings the
+//! stream gives it a time-out of more than a second for reading, and one of about a second for writing.
 
 pub mod destination;
 pub mod frame;
 pub mod manifest;
 pub mod name;
+mod outward;
 mod part;
 pub mod receiver;
 mod resume;
@@ -28,9 +30,14 @@ mod tests;
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::exit::{Code, Failure, cause};
 
+/// Longest silence of an end that lives, by default: it says `Busy` every second.
+pub const SILENCE_MAX: Duration = Duration::from_secs(15);
+/// How often a write that waits for room shall look whether the other end still lives: the stream's time-out for writing.
+pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of file data in one `Data` frame as the sender makes them.
 pub const CHUNK_BYTES: usize = 256 << 10;
 
@@ -95,7 +102,7 @@ impl Error {
     pub fn into_failure(self, peer: &str) -> Failure {
         let again = "repeat the command, it goes on where it stopped";
         match self {
-            Self::Stream(error) if error.kind() == io::ErrorKind::TimedOut => {
+            Self::Stream(error) if outward::is_pause(&error) => {
                 Failure::new(Code::NoAnswer, format!("{peer} fell silent in mid-transfer"), again)
             }
             Self::Stream(error) => Failure::new(

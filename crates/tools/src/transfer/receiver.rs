@@ -5,10 +5,13 @@ use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 
 use super::destination::Destination;
 use super::frame::{Digest, Frame, Reader, VERSION};
 use super::manifest::{ENTRIES_MAX, Entry, Kind};
+use super::outward::Outward;
 use super::part::Part;
 use super::resume::Whole;
 use super::survey::{Plan, survey};
@@ -26,30 +29,40 @@ const DRAIN_BYTES_MAX: u64 = 64 << 20;
 /// [`Error`]; the sender has been told, and what arrived of an unfinished file stays in its `.weft-part`.
 pub fn receive<S>(stream: &S, destination: &Destination, observer: &dyn Observer) -> Result<Report, Error>
 where
+    S: Sync,
     for<'a> &'a S: Read + Write,
 {
+    let outward = Outward::new(stream);
     let mut reader = Reader::new(stream);
-    let result = run(stream, &mut reader, destination, observer);
-    if let Err(error) = &result {
-        tell(stream, &mut reader, error);
-    }
-    result
+    thread::scope(|scope| {
+        let (alive, over) = mpsc::channel();
+        let outward = &outward;
+        scope.spawn(move || outward.beat(&over));
+        let result = run(outward, &mut reader, destination, observer);
+        if let Err(error) = &result {
+            tell(outward, &mut reader, error);
+        }
+        // The heart stops.
+        outward.give_up();
+        drop(alive);
+        result
+    })
 }
 
-fn run<'a, S>(
-    stream: &'a S,
-    reader: &mut Reader<&'a S>,
+fn run<S, R: Read>(
+    outward: &Outward<'_, S>,
+    reader: &mut Reader<R>,
     destination: &Destination,
     observer: &dyn Observer,
 ) -> Result<Report, Error>
 where
-    for<'b> &'b S: Read + Write,
+    for<'a> &'a S: Write,
 {
     hear_hello(reader)?;
     let entries = hear_manifest(reader)?;
-    let plan = survey(destination, &entries, stream)?;
+    let plan = survey(destination, &entries)?;
     let mut receiving = Receiving {
-        stream,
+        outward,
         reader,
         destination,
         observer,
@@ -65,21 +78,21 @@ where
     destination.make_links(&entries)?;
     destination.sync_directories(&entries)?;
     destination.finish_directories(&made)?;
-    receiving.write(&Frame::Complete { digest })?;
+    outward.frame(&Frame::Complete { digest })?;
     Ok(receiving.report)
 }
 
 /// Tells the sender why it ends here, and takes what is under way so that it can read that.
-fn tell<S>(mut stream: &S, reader: &mut Reader<&S>, error: &Error)
+fn tell<S, R: Read>(outward: &Outward<'_, S>, reader: &mut Reader<R>, error: &Error)
 where
-    for<'a> &'a S: Read + Write,
+    for<'a> &'a S: Write,
 {
     let failure = match error {
         Error::Local(failure) => failure.clone(),
         Error::Protocol(what) => Failure::new(Code::Protocol, what.clone(), ""),
         Error::Stream(_) | Error::Peer(_) => return,
     };
-    if Frame::Abort(failure).write(&mut stream).is_ok() {
+    if outward.frame(&Frame::Abort(failure)).is_ok() {
         let mut rest = reader.stream_mut().take(DRAIN_BYTES_MAX);
         // Whatever ends this is of no interest any more.
         let _ = io::copy(&mut rest, &mut io::sink());
@@ -129,29 +142,21 @@ fn hear_manifest(reader: &mut Reader<impl Read>) -> Result<Vec<Entry>, Error> {
     }
 }
 
-struct Receiving<'a, 'r, S>
-where
-    for<'b> &'b S: Read + Write,
-{
-    stream: &'a S,
-    reader: &'r mut Reader<&'a S>,
-    destination: &'r Destination,
-    observer: &'r dyn Observer,
-    entries: &'r [Entry],
+struct Receiving<'a, 's, S, R> {
+    outward: &'a Outward<'s, S>,
+    reader: &'a mut Reader<R>,
+    destination: &'a Destination,
+    observer: &'a dyn Observer,
+    entries: &'a [Entry],
     plan: Plan,
     whole: Whole,
     report: Report,
 }
 
-impl<S> Receiving<'_, '_, S>
+impl<S, R: Read> Receiving<'_, '_, S, R>
 where
-    for<'b> &'b S: Read + Write,
+    for<'b> &'b S: Write,
 {
-    fn write(&self, frame: &Frame) -> Result<(), Error> {
-        let mut stream = self.stream;
-        Ok(frame.write(&mut stream)?)
-    }
-
     /// Takes file after file; returns the digest of the whole, on which both ends agree.
     #[expect(clippy::wildcard_enum_match_arm, reason = "every other frame is out of turn")]
     fn take_files(&mut self) -> Result<Digest, Error> {
@@ -181,12 +186,12 @@ where
     fn tell_plan(&mut self) -> Result<(), Error> {
         for (&index, part) in &self.plan.parts {
             let digest = *part.hasher.finalize().as_bytes();
-            self.write(&Frame::Have { index, offset: part.len, digest })?;
+            self.outward.frame(&Frame::Have { index, offset: part.len, digest })?;
         }
         for (&index, &digest) in &self.plan.existing {
-            self.write(&Frame::Exists { index, digest })?;
+            self.outward.frame(&Frame::Exists { index, digest })?;
         }
-        self.write(&Frame::PlanEnd)?;
+        self.outward.frame(&Frame::PlanEnd)?;
         let files = self.entries.iter().filter(|e| matches!(e.kind, Kind::File { .. })).count() as u64;
         let bytes = self.entries.iter().map(Entry::size).sum();
         let existing_bytes: u64 = self.plan.existing.keys().map(|&i| self.size_at(i)).sum();
@@ -220,7 +225,7 @@ where
         self.report.files += 1;
         self.report.bytes += entry.size();
         self.observer.finished(Path::new(OsStr::from_bytes(&entry.name)));
-        self.write(&Frame::Done { index })
+        Ok(self.outward.frame(&Frame::Done { index })?)
     }
 
     fn take_file(&mut self, index: u64, offset: u64) -> Result<(), Error> {
@@ -285,7 +290,7 @@ where
 
     fn failed(&mut self, index: u64, failure: Failure) -> Result<(), Error> {
         self.observer.failed(&failure);
-        self.write(&Frame::Failed { index, failure: failure.clone() })?;
+        self.outward.frame(&Frame::Failed { index, failure: failure.clone() })?;
         self.report.failures.push(failure);
         Ok(())
     }

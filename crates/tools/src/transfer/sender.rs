@@ -1,18 +1,19 @@
 //! The sending end: tells the manifest, hears what the receiver has, sends the rest.
 //!
-//! Two threads share the stream: this one writes, another reads what the receiver says (`Done`, `Failed`, `Abort`), so
-//! that the receiver never waits for us to listen and an `Abort` stops us at the next chunk.
+//! One thread writes and another reads what the receiver says (`Done`, `Failed`, `Abort`), so that the receiver never waits
+//! for us to listen, and an `Abort` or a silent receiver stops us at once.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
 
 use super::frame::{self, Digest, Frame, HEAD_BYTES, Reader, VERSION};
 use super::manifest::{Kind, Manifest, Source};
-use super::resume::{Busy, PrefixError, Whole, hash_prefix};
+use super::outward::Outward;
+use super::resume::{Whole, hash_prefix};
 use super::{CHUNK_BYTES, Error, Observer, Report};
 use crate::exit::{Code, Failure};
 
@@ -45,40 +46,64 @@ where
     S: Sync,
     for<'a> &'a S: Read + Write,
 {
+    let outward = Outward::new(stream);
     let mut reader = Reader::new(stream);
-    tell_manifest(stream, manifest).map_err(|e| word_of_the_peer(&mut reader).unwrap_or(e))?;
-    let present = hear_plan(&mut reader, manifest)?;
+    thread::scope(|scope| {
+        let (alive, over) = mpsc::channel();
+        let outward = &outward;
+        scope.spawn(move || outward.beat(&over));
+        let result = talk(outward, &mut reader, manifest, observer);
+        // The heart stops.
+        outward.give_up();
+        drop(alive);
+        result
+    })
+}
+
+fn talk<S, R: Read + Send>(
+    outward: &Outward<'_, S>,
+    reader: &mut Reader<R>,
+    manifest: &Manifest,
+    observer: &dyn Observer,
+) -> Result<Report, Error>
+where
+    S: Sync,
+    for<'a> &'a S: Write,
+{
+    tell_manifest(outward, manifest).map_err(|e| word_of_the_peer(reader).unwrap_or(e))?;
+    let present = hear_plan(reader, manifest)?;
     let present_bytes = present.values().map(|c| c.len).sum();
     observer.planned(manifest.files(), manifest.bytes(), present_bytes);
-
-    let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let listener = scope.spawn(|| {
-            let heard = hear_results(&mut reader, manifest, observer);
-            stop.store(true, Ordering::Release);
+            let heard = hear_results(reader, manifest, observer);
+            if heard.is_err() {
+                // What waits for room waits in vain.
+                outward.give_up();
+            }
             heard
         });
-        let sent = Sending { stream, manifest, present: &present, observer, stop: &stop }.run();
+        let sent = Sending { outward, manifest, present: &present, observer }.run();
         let heard = listener.join().unwrap_or_else(|_| Err(Error::Protocol("the listener panicked".into())));
         conclude(sent, heard)
     })
 }
 
-fn tell_manifest<S>(mut stream: &S, manifest: &Manifest) -> Result<(), Error>
+fn tell_manifest<S>(outward: &Outward<'_, S>, manifest: &Manifest) -> Result<(), Error>
 where
-    for<'a> &'a S: Read + Write,
+    for<'a> &'a S: Write,
 {
     let mut bytes = Vec::new();
     Frame::Hello { version: VERSION }.write(&mut bytes)?;
     for source in &manifest.sources {
         Frame::Entry(source.entry.clone()).write(&mut bytes)?;
         if bytes.len() >= CHUNK_BYTES {
-            stream.write_all(&bytes)?;
+            outward.bytes(&bytes)?;
             bytes.clear();
         }
     }
     Frame::ManifestEnd { entries: manifest.sources.len() as u64 }.write(&mut bytes)?;
-    Ok(stream.write_all(&bytes)?)
+    Ok(outward.bytes(&bytes)?)
 }
 
 /// After a failed write: what the peer said before it closed.
@@ -188,12 +213,11 @@ fn conclude(sent: Result<Sent, Error>, heard: Result<Heard, Error>) -> Result<Re
     })
 }
 
-struct Sending<'a, S> {
-    stream: &'a S,
+struct Sending<'a, 's, S> {
+    outward: &'a Outward<'s, S>,
     manifest: &'a Manifest,
     present: &'a Present,
     observer: &'a dyn Observer,
-    stop: &'a AtomicBool,
 }
 
 /// How far one file came.
@@ -204,9 +228,9 @@ enum Outcome {
     Failed,
 }
 
-impl<S> Sending<'_, S>
+impl<S> Sending<'_, '_, S>
 where
-    for<'b> &'b S: Read + Write,
+    for<'b> &'b S: Write,
 {
     fn run(&self) -> Result<Sent, Error> {
         let mut whole = Whole::default();
@@ -226,8 +250,7 @@ where
     }
 
     fn write(&self, frame: &Frame) -> Result<(), Error> {
-        let mut stream = self.stream;
-        Ok(frame.write(&mut stream)?)
+        Ok(self.outward.frame(frame)?)
     }
 
     fn send_file(&self, index: u64, source: &Source, present_bytes: &mut u64) -> Result<Outcome, Error> {
@@ -259,14 +282,14 @@ where
     fn verify(&self, index: u64, source: &Source, file: &mut File) -> Result<Verified, Error> {
         let reopen = || File::open(&source.path).map_err(|e| failed(source, &e));
         let Some(claim) = self.present.get(&index) else { return Ok(Verified::Nothing(reopen()?)) };
-        match hash_prefix(file, claim.len, &mut Busy::new(self.stream)) {
+        match hash_prefix(file, claim.len) {
             Ok(hasher) if *hasher.finalize().as_bytes() == claim.digest => Ok(if claim.is_final {
                 Verified::Same(claim.digest)
             } else {
                 Verified::Prefix(claim.len, Box::new(hasher))
             }),
-            Ok(_) | Err(PrefixError::File(_)) => Ok(Verified::Nothing(reopen()?)),
-            Err(PrefixError::Stream(error)) => Err(error.into()),
+            // It is another file, or shorter now, or cannot be read; in that case sending it will say so.
+            Ok(_) | Err(_) => Ok(Verified::Nothing(reopen()?)),
         }
     }
 
@@ -277,14 +300,9 @@ where
         offset: u64,
         mut hasher: blake3::Hasher,
     ) -> Result<Outcome, Error> {
-        let mut stream = self.stream;
         let mut buffer = vec![0; HEAD_BYTES + CHUNK_BYTES];
         let mut left = source.entry.size() - offset;
         loop {
-            if self.stop.load(Ordering::Acquire) {
-                // The listener has heard why.
-                return Err(Error::Stream(std::io::ErrorKind::BrokenPipe.into()));
-            }
             let len = match file.read(&mut buffer[HEAD_BYTES..]) {
                 Ok(len) => len,
                 Err(error) => return self.fail(source, &error),
@@ -296,7 +314,7 @@ where
             }
             buffer[..HEAD_BYTES].copy_from_slice(&frame::data_head(len));
             hasher.update(&buffer[HEAD_BYTES..HEAD_BYTES + len]);
-            stream.write_all(&buffer[..HEAD_BYTES + len])?;
+            self.outward.bytes(&buffer[..HEAD_BYTES + len])?;
             self.observer.advanced(len as u64);
         }
         if left > 0 {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 
 use cap_std::fs::{OpenOptions, OpenOptionsExt};
@@ -11,7 +11,7 @@ use super::destination::Destination;
 use super::frame::Digest;
 use super::manifest::{Entry, Kind};
 use super::part::Part;
-use super::resume::{Busy, PrefixError, hash_prefix};
+use super::resume::hash_prefix;
 use super::{Error, name};
 use crate::exit::{Code, Failure};
 
@@ -27,13 +27,9 @@ pub(super) struct Plan {
     pub(super) existing: HashMap<u64, Digest>,
 }
 
-/// Looks at the place of each of `entries`; says `Busy` on `stream` while that takes long.
-pub(super) fn survey(
-    destination: &Destination,
-    entries: &[Entry],
-    stream: impl Write,
-) -> Result<Plan, Error> {
-    let mut survey = Survey { destination, busy: Busy::new(stream), plan: Plan::default() };
+/// Looks at the place of each of `entries`.
+pub(super) fn survey(destination: &Destination, entries: &[Entry]) -> Result<Plan, Error> {
+    let mut survey = Survey { destination, plan: Plan::default() };
     let mut missing_bytes = 0;
     for (index, entry) in (0..).zip(entries) {
         missing_bytes += survey.look_at(index, entry)?;
@@ -54,13 +50,12 @@ fn check_room(destination: &Destination, missing_bytes: u64) -> Result<(), Error
     Err(Failure::new(Code::Destination, what, "free some space and repeat the command").into())
 }
 
-struct Survey<'a, W> {
+struct Survey<'a> {
     destination: &'a Destination,
-    busy: Busy<W>,
     plan: Plan,
 }
 
-impl<W: Write> Survey<'_, W> {
+impl Survey<'_> {
     /// What is there of one entry; returns the bytes that are missing.
     fn look_at(&mut self, index: u64, entry: &Entry) -> Result<u64, Error> {
         let found = match self.destination.dir.symlink_metadata(OsStr::from_bytes(&entry.name)) {
@@ -87,17 +82,14 @@ impl<W: Write> Survey<'_, W> {
         }
     }
 
-    fn digest_of(&mut self, entry: &Entry) -> Result<Digest, Error> {
+    fn digest_of(&self, entry: &Entry) -> Result<Digest, Error> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_NOFOLLOW);
         let name = OsStr::from_bytes(&entry.name);
         let mut file =
             self.destination.dir.open_with(name, &options).map_err(|e| self.destination.failed(entry, &e))?;
-        match hash_prefix(&mut file, entry.size(), &mut self.busy) {
-            Ok(hasher) => Ok(*hasher.finalize().as_bytes()),
-            Err(PrefixError::File(error)) => Err(self.destination.failed(entry, &error)),
-            Err(PrefixError::Stream(error)) => Err(error.into()),
-        }
+        let hasher = hash_prefix(&mut file, entry.size()).map_err(|e| self.destination.failed(entry, &e))?;
+        Ok(*hasher.finalize().as_bytes())
     }
 
     fn look_for_part(&mut self, index: u64, entry: &Entry) -> Result<u64, Error> {
@@ -113,11 +105,7 @@ impl<W: Write> Survey<'_, W> {
         }
         let mut part = self.destination.part(entry)?;
         let len = part.len.min(size);
-        match hash_prefix(part.file_mut(), len, &mut self.busy) {
-            Ok(hasher) => part.hasher = hasher,
-            Err(PrefixError::File(error)) => return Err(self.destination.failed(entry, &error)),
-            Err(PrefixError::Stream(error)) => return Err(error.into()),
-        }
+        part.hasher = hash_prefix(part.file_mut(), len).map_err(|e| self.destination.failed(entry, &e))?;
         part.truncate(len).map_err(|e| self.destination.failed(entry, &e))?;
         self.plan.parts.insert(index, part);
         Ok(size - len)

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use super::destination::Destination;
 use super::frame::{Frame, VERSION};
@@ -425,4 +426,48 @@ fn a_destination_that_is_none_is_told_by_name() {
     assert!(failure.to_string().contains("/no/such/dir"), "{failure}");
     let file = tempfile::NamedTempFile::new().unwrap();
     assert_eq!(Destination::open(file.path(), false).err().unwrap().code, Code::Destination);
+}
+
+/// Takes its time, as a slow disk does.
+struct Slow(std::sync::atomic::AtomicBool);
+
+impl Observer for Slow {
+    fn advanced(&self, _: u64) {
+        if !self.0.swap(true, Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(2500));
+        }
+    }
+}
+
+#[test]
+fn a_slow_disk_is_no_dead_receiver() {
+    let world = World::new();
+    fs::write(world.from("f"), noise(3_000_000, 10)).unwrap();
+    let manifest = Manifest::collect(&[world.from("f")], Links::Keep).unwrap();
+    let (here, there) = UnixStream::pair().unwrap();
+    here.set_read_timeout(Some(Duration::from_millis(1800))).unwrap();
+    here.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+    let destination = world.destination(false);
+    thread::scope(|scope| {
+        let slow = Slow(std::sync::atomic::AtomicBool::new(false));
+        scope.spawn(move || receive(&there, &destination, &slow).unwrap());
+        send(&here, &manifest, &()).unwrap();
+    });
+    assert_eq!(fs::read(world.to("f")).unwrap(), noise(3_000_000, 10));
+}
+
+#[test]
+fn a_receiver_that_falls_silent_ends_the_sender_also_while_it_waits_for_room() {
+    let world = World::new();
+    fs::write(world.from("f"), noise(5_000_000, 11)).unwrap();
+    let manifest = Manifest::collect(&[world.from("f")], Links::Keep).unwrap();
+    let (here, mut there) = UnixStream::pair().unwrap();
+    here.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    here.set_write_timeout(Some(Duration::from_millis(50))).unwrap();
+    Frame::PlanEnd.write(&mut there).unwrap();
+    let started_at = std::time::Instant::now();
+    let failure = failure_of(send(&here, &manifest, &()).unwrap_err());
+    assert_eq!(failure.code, Code::NoAnswer, "{failure}");
+    assert!(failure.to_string().contains("fell silent"), "{failure}");
+    assert!(started_at.elapsed() < Duration::from_secs(3));
 }

@@ -43,7 +43,10 @@ pub(crate) fn weft(words: &[&str]) -> Done {
 
 /// Runs `weft` in a directory.
 pub(crate) fn weft_in(dir: &Path, words: &[&str], input: &[u8]) -> Done {
-    let mut child = spawn(dir, words);
+    finish(spawn(dir, words), words, input)
+}
+
+fn finish(mut child: Child, words: &[&str], input: &[u8]) -> Done {
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
     let feeder = thread::spawn(move || {
@@ -191,25 +194,34 @@ fn follow(stream: impl Read + Send + 'static, lines: mpsc::Sender<String>) {
 
 /// Starts a command without waiting for it.
 #[allow(dead_code, reason = "not every test file starts one")]
-pub(crate) struct Running(Child);
+pub(crate) struct Running(Option<Child>);
 
 #[allow(dead_code, reason = "not every test file starts one")]
 impl Running {
     pub(crate) fn start(words: &[&str]) -> Self {
-        Self(spawn(Path::new("."), words))
+        Self(Some(spawn(Path::new("."), words)))
+    }
+
+    /// Waits until it ends by itself.
+    pub(crate) fn end(mut self) -> Done {
+        finish(self.0.take().unwrap(), &["(running)"], b"")
     }
 
     /// Ends it as a crash would.
     pub(crate) fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
+        let child = self.0.as_mut().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        if let Some(child) = &mut self.0 {
+            // It may have ended already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

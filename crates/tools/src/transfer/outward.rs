@@ -1,0 +1,82 @@
+//! The way out of one end: frames of several threads, a heartbeat, and writes that end when the peer is given up.
+//!
+//! While an end hashes, reads a slow disk or waits for one to be durable, its heartbeat says `Busy` every second; so a
+//! silence of the peer means that it is gone. A write that waits for room looks again whenever the stream's own time-out
+//! ends, and goes on waiting as long as the peer has not been given up.
+//!
+//! The lock is held for one frame, so that frames never mix. The reading side takes no lock.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::frame::Frame;
+
+/// Time between two beats.
+const BEAT: Duration = Duration::from_secs(1);
+
+pub(super) struct Outward<'a, S> {
+    stream: &'a S,
+    turn: Mutex<()>,
+    is_given_up: AtomicBool,
+}
+
+impl<'a, S> Outward<'a, S>
+where
+    for<'b> &'b S: Write,
+{
+    pub(super) fn new(stream: &'a S) -> Self {
+        Self { stream, turn: Mutex::new(()), is_given_up: AtomicBool::new(false) }
+    }
+
+    /// Nothing more is written, and writes that wait end.
+    pub(super) fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Acquire)
+    }
+
+    pub(super) fn frame(&self, frame: &Frame) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        frame.write(&mut bytes)?;
+        self.bytes(&bytes)
+    }
+
+    /// Writes whole frames.
+    pub(super) fn bytes(&self, mut bytes: &[u8]) -> io::Result<()> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stream = self.stream;
+        while !bytes.is_empty() {
+            if self.is_given_up() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            match stream.write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(len) => bytes = &bytes[len..],
+                Err(error) if is_pause(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says `Busy` until the other side of `over` is dropped.
+    pub(super) fn beat(&self, over: &Receiver<()>) {
+        while over.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
+            if self.frame(&Frame::Busy).is_err() {
+                // The main thread finds out by itself.
+                return;
+            }
+        }
+    }
+}
+
+/// Whether an operation only ended because its time was over.
+pub(super) fn is_pause(error: &io::Error) -> bool {
+    let kind = error.kind();
+    [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut, io::ErrorKind::Interrupted].contains(&kind)
+}
