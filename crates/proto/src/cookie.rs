@@ -23,6 +23,8 @@ const CLAIMS_LEN: usize = 18;
 const COOKIE_LEN: usize = CLAIMS_LEN + 16;
 /// Length of a time slot.
 const SLOT: Duration = Duration::from_secs(64);
+/// Longest time for which a cookie is good (CDP-CKE-3).
+pub const LIFE_MAX: Duration = Duration::from_secs(128);
 /// [CDP-CKE-3] A key is replaced at least once an hour.
 const KEY_LIFE: Duration = Duration::from_secs(3_000);
 

@@ -6,7 +6,7 @@ use weft_wire::{Emit, Header, Kind, Packet, Reason, Tlvs};
 
 use crate::config::{Config, Secret};
 use crate::connection::Connection;
-use crate::cookie::CookieKeys;
+use crate::cookie::{self, CookieKeys};
 use crate::open;
 
 /// What a listener makes of a packet that no connection claims.
@@ -31,6 +31,8 @@ pub enum Verdict {
 pub struct Listener {
     config: Config,
     keys: CookieKeys,
+    /// Until then SYNs are answered with cookies whatever the number of embryos.
+    cookies_until: Instant,
     embryos: usize,
     ready: usize,
     accept_limit: usize,
@@ -42,6 +44,7 @@ impl Listener {
     pub fn new(now: Instant, config: &Config, key: [u8; 32]) -> Self {
         Self {
             keys: CookieKeys::new(now, key),
+            cookies_until: now,
             embryos: 0,
             ready: 0,
             // [CDP-LIM-4] 1..4096
@@ -120,13 +123,15 @@ impl Listener {
         if self.is_full() {
             return Verdict::Drop;
         }
-        // [CDP-ST-4] [CDP-LIM-1] below the threshold an embryo
-        if self.embryos < self.config.embryos_max {
+        // [CDP-ST-4] [CDP-LIM-1] below the threshold an embryo. [CDP-CKE-A] The threshold stays crossed while a cookie is good: a
+        // client keeps the first SYN|ACK it gets, and the embryo of its repeated SYN would refuse the echo of that.
+        if self.embryos < self.config.embryos_max && now >= self.cookies_until {
             self.embryos += 1;
             return Verdict::Embryo(Box::new(Connection::embryo(now, syn, &theirs, &self.config, secret)));
         }
         // [CDP-ST-5] [CDP-CKE-1] above it SYN|ACK with COOKIE once, and nothing is kept
         self.answer_with_cookie(now, syn, &theirs, head);
+        self.cookies_until = now + cookie::LIFE_MAX;
         Verdict::Answer
     }
 
@@ -151,10 +156,10 @@ impl Listener {
         if self.is_full() {
             return Verdict::Drop;
         }
-        let Some(cookie) = &tlvs.cookie else { return unknown() };
-        let sealed = crate::cookie::is_sealed(cookie);
+        let Some(echo) = &tlvs.cookie else { return unknown() };
+        let sealed = cookie::is_sealed(echo);
         let irs = packet.seq(sealed) - 1;
-        match self.keys.check(now, packet.flow(), irs, packet.header().ack, cookie) {
+        match self.keys.check(now, packet.flow(), irs, packet.header().ack, echo) {
             Ok(proved) => {
                 self.ready += 1;
                 let secret = Secret { iss: proved.iss, ..secret };

@@ -1,5 +1,7 @@
 //! Opening, and what stands in its way (sections 3.2, 8 and 10).
 
+use std::time::Duration;
+
 use weft_base::{Seq, Service, limits};
 use weft_proto::{Config, Connection, Error, Event, Listener, Secret, State, Verdict, Waited};
 use weft_wire::emit::echo_reset;
@@ -229,7 +231,7 @@ fn scaling_begins_after_the_open() {
     assert_eq!(script.own.path_stats().send_window, 8_000, "the peer's window is shifted by its 3");
 }
 
-/// [CDP-LIM-1] [CDP-ST-5] Up to the threshold embryos, beyond it cookies. [CDP-ST-4] [CDP-ST-2] From the first on.
+/// [CDP-LIM-1] [CDP-ST-5] Up to the threshold embryos, beyond it cookies, [CDP-CKE-A] while one is good. [CDP-ST-4] [CDP-ST-2] From the first on.
 #[test]
 fn embryos_end_where_cookies_begin() {
     let config = datagrams();
@@ -244,8 +246,12 @@ fn embryos_end_where_cookies_begin() {
     let verdict = listener.handle_packet(script.now, &syn(&generous()), secret(), &mut head);
     assert!(matches!(verdict, Verdict::Answer));
     assert!(parse(head).tlvs().cookie.is_some());
+    // An embryo for a client that has a good cookie would refuse the echo of it.
     listener.note_embryo_gone();
     let verdict = listener.handle_packet(script.now, &syn(&generous()), secret(), &mut Vec::new());
+    assert!(matches!(verdict, Verdict::Answer), "[CDP-CKE-A]");
+    let later = script.now + Duration::from_secs(128);
+    let verdict = listener.handle_packet(later, &syn(&generous()), secret(), &mut Vec::new());
     assert!(matches!(verdict, Verdict::Embryo(_)));
     script.take();
 }

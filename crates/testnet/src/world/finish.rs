@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use weft_proto::State;
+use weft_proto::{Connection, State};
 
 use super::World;
-use crate::end::{End, Stage};
+use crate::end::End;
 use crate::plan::Target;
 use crate::report::Report;
 use crate::violation::{Invariant, Violation, ensure};
@@ -106,7 +106,7 @@ impl World {
 
     /// An exchange that nothing should have kept from completing.
     fn check_session(&self, session: usize) -> Result<(), Violation> {
-        let Some((one, two)) = self.undisturbed(session) else { return Ok(()) };
+        let Some((one, two)) = self.undisturbed(session)? else { return Ok(()) };
         let is_calm =
             self.plan.troubles.is_empty() && self.paths.iter().all(|path| path.counts().dropped() == 0);
         ending::check_complete(&one.ended(&self.opens), two.user.written(), is_calm)
@@ -122,7 +122,9 @@ impl World {
 
     /// The two ends of a session that had to complete: nobody crashed, nobody was in a hurry, no black hole outlasted
     /// a give-up, and no other connection used the same ports.
-    fn undisturbed(&self, session: usize) -> Option<(&End, &End)> {
+    ///
+    /// Fails if the client of such a session found no server.
+    fn undisturbed(&self, session: usize) -> Result<Option<(&End, &End)>, Violation> {
         let plan = &self.plan.sessions[session];
         let (far, service) = match &plan.target {
             Target::Service(service) => {
@@ -136,19 +138,21 @@ impl World {
             other != session && theirs.client == plan.client && theirs.client_port == plan.client_port
         });
         let is_usual = is_patient && !shares_ports && !self.plan.is_long && service == plan.config.service;
-        if !is_usual || self.plan.crashes(plan.client) || self.plan.crashes(far) || self.one_sided(session) {
-            return None;
+        if !is_usual || self.plan.crashes(plan.client) || self.plan.crashes(far) {
+            return Ok(None);
         }
-        let one = self.ends.iter().find(|end| end.session == session && end.role == 0)?;
-        let two = self.ends.iter().filter(|end| end.session == session && end.role == 1);
-        let two =
-            two.filter(|end| end.stage == Stage::Owned).find(|end| end.watch.irs() == one.watch.iss())?;
-        Some((one, two))
-    }
-
-    /// A simultaneous open in which one end had finished before the other began: the late one meets nobody.
-    fn one_sided(&self, session: usize) -> bool {
-        matches!(self.plan.sessions[session].target, Target::Peer { .. })
+        let Some(one) = self.ends.iter().find(|end| end.session == session && end.role == 0) else {
+            return Ok(None);
+        };
+        let meets = |end: &&End| end.watch.irs() == one.watch.iss() && one.watch.irs() == end.watch.iss();
+        let two = self.ends.iter().filter(|end| end.session == session && end.role == 1).find(meets);
+        // In a simultaneous open the one may be refused before the other begins; then they do not meet.
+        let may_miss = matches!(plan.target, Target::Peer { .. });
+        ensure(two.is_some() || may_miss, Invariant::Liveness, || {
+            let error = one.connection.as_ref().and_then(Connection::error);
+            format!("nothing kept the client from opening, and it met nobody: {error:?}")
+        })?;
+        Ok(two.map(|two| (one, two)))
     }
 
     pub(super) fn report(&self) -> Report {
@@ -161,7 +165,7 @@ impl World {
             report.add_end(end);
         }
         for session in 0..self.plan.sessions.len() {
-            if let Some((one, two)) = self.undisturbed(session) {
+            if let Ok(Some((one, two))) = self.undisturbed(session) {
                 let path = one.node * self.nodes.len() + two.node;
                 report.add_transfer(self.plan.paths[path].loss, one, two);
             }
