@@ -3,20 +3,19 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::time::Duration;
 
 use weft_base::Instant;
 
-/// No time is set.
-const NEVER: u64 = u64::MAX;
+use super::lock;
 
 /// An epoll descriptor over the device's own and a timer's.
 pub(super) struct Alarm {
     both: OwnedFd,
     timer: OwnedFd,
-    /// The time that is set, in nanoseconds, to save calls that change nothing. Two threads that set different times at
-    /// once may leave the later one; whoever comes next corrects it, and `Link::next_due` is always right.
-    set_for_ns: AtomicU64,
+    /// The time that is set, to save calls that change nothing.
+    set_for: Mutex<Option<Instant>>,
 }
 
 impl Alarm {
@@ -29,21 +28,26 @@ impl Alarm {
         for fd in device.into_iter().chain([timer.as_raw_fd()]) {
             add(&both, fd)?;
         }
-        Ok(Self { both, timer, set_for_ns: AtomicU64::new(NEVER) })
+        Ok(Self { both, timer, set_for: Mutex::new(None) })
     }
 
     pub(super) fn fd(&self) -> RawFd {
         self.both.as_raw_fd()
     }
 
-    /// Makes the descriptor readable at `due`, by `clock`, and not before unless the device is; or never.
-    pub(super) fn set(&self, due: Option<Instant>, clock: &dyn Fn() -> Instant) {
-        let wanted_ns = due.map_or(NEVER, Instant::as_nanos);
-        if self.set_for_ns.swap(wanted_ns, Ordering::Relaxed) == wanted_ns {
+    /// Makes the descriptor readable at the time that `due` tells, by `clock`, and not before unless the device is; or
+    /// never.
+    ///
+    /// `due` is asked under the alarm's lock. So of two threads that come at once the later one sees what both have left
+    /// to do, and an early time is never replaced by a late one that was looked up before it.
+    pub(super) fn set(&self, due: impl FnOnce() -> Option<Instant>, clock: &dyn Fn() -> Instant) {
+        let mut set_for = lock(&self.set_for);
+        let due = due();
+        if *set_for == due {
             return;
         }
-        let wait = due
-            .map_or(std::time::Duration::ZERO, |due| (due - clock()).max(std::time::Duration::from_nanos(1)));
+        *set_for = due;
+        let wait = due.map_or(Duration::ZERO, |due| (due - clock()).max(Duration::from_nanos(1)));
         let value = libc::itimerspec {
             it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
             it_value: libc::timespec {

@@ -3,7 +3,7 @@
 //! Everything is decided by one random sequence per direction, which the seed fixes. The same seed and the same packets
 //! in the same order meet the same fate; only delays and reordering also depend on when the packets come.
 //!
-//! Lock order: one direction's lane at a time, and the alarm under none.
+//! Lock order: the alarm, then one direction's lane at a time.
 
 mod alarm;
 mod lane;
@@ -145,7 +145,7 @@ impl<L: Link> Fault<L> {
     }
 
     fn arm(&self) {
-        self.alarm.set(self.due(), &self.clock);
+        self.alarm.set(|| self.due(), &self.clock);
     }
 }
 

@@ -1,7 +1,8 @@
 //! Determinism and statistics of every fault, in virtual time over the loopback hub.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
 
 use super::*;
 use crate::{Endpoint, Hub, wait};
@@ -228,4 +229,43 @@ fn the_descriptor_wakes_when_a_delayed_packet_is_due() {
     }
     assert!(started.elapsed() >= Duration::from_millis(20));
     assert_eq!(wait(&[bad.poll_fd().unwrap()], Some(Duration::from_millis(5))).unwrap(), 0);
+}
+
+/// Two threads at once: one sets a late alarm and is held up just before it reaches the kernel, and the other sets an
+/// early one meanwhile.
+#[test]
+fn an_early_alarm_is_not_lost_to_a_late_one() {
+    let hub = Hub::new(1500);
+    let (a, b) = (hub.endpoint().unwrap(), hub.endpoint().unwrap());
+    let (held_up, go) = mpsc::channel();
+    let (done, other_is_done) = mpsc::channel();
+    // The clock is read when a packet is sent, and again when the alarm is set: that is where the first thread is held up.
+    let script = Mutex::new((0, held_up, other_is_done));
+    let origin = std::time::Instant::now();
+    let clock = move || {
+        if thread::current().name() == Some("late") {
+            let mut script = lock(&script);
+            script.0 += 1;
+            if script.0 == 2 {
+                script.1.send(()).unwrap();
+                // The other thread may have to wait for this one.
+                let _ = script.2.recv_timeout(Duration::from_millis(100));
+            }
+        }
+        Instant::from_nanos(u64::try_from(origin.elapsed().as_nanos()).unwrap())
+    };
+    let bad = Fault::with_clock(a, 12, "delay=1000s".parse().unwrap(), Faults::NONE, clock).unwrap();
+    let send = || {
+        let mut batch = SendBatch::new();
+        batch.push_slice(b.info().local, b"a packet");
+        bad.send(&mut batch).unwrap();
+    };
+    thread::scope(|scope| {
+        thread::Builder::new().name("late".to_owned()).spawn_scoped(scope, send).unwrap();
+        go.recv().unwrap();
+        bad.set("delay=1ms".parse().unwrap(), Faults::NONE);
+        send();
+        done.send(()).unwrap();
+    });
+    assert_eq!(wait(&[bad.poll_fd().unwrap()], Some(Duration::from_secs(5))).unwrap(), 1);
 }
