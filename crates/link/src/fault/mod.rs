@@ -27,8 +27,13 @@ pub use settings::{Burst, Faults, ParseFaultsError};
 const LOST_BATCHES_MAX: usize = 16;
 /// When packets that the device did not take are offered to it again.
 const RETRY: Duration = Duration::from_millis(1);
+/// How long the end of the link waits for packets under way to leave; later ones are lost.
+const UNDER_WAY_MAX: Duration = Duration::from_secs(2);
 
 /// A [`Link`] that disturbs the packets of another.
+///
+/// What was sent is under way, whatever becomes of its sender: to drop the link takes until the delayed packets have left,
+/// at most two seconds.
 ///
 /// ```
 /// use weft_link::{Fault, Faults, Hub, Link, SendBatch};
@@ -45,12 +50,14 @@ const RETRY: Duration = Duration::from_millis(1);
 /// assert!((50..150).contains(&lost), "{lost} of 1000 packets lost");
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub struct Fault<L> {
+pub struct Fault<L: Link> {
     inner: L,
     sending: Mutex<Sending>,
     receiving: Mutex<Lane>,
     alarm: Alarm,
     clock: Box<dyn Fn() -> Instant + Send + Sync>,
+    /// Whether that clock is the real one, so that sleeping brings the time nearer.
+    is_real_time: bool,
 }
 
 struct Sending {
@@ -68,13 +75,15 @@ impl<L: Link> Fault<L> {
         let origin = std::time::Instant::now();
         let clock =
             move || Instant::from_nanos(u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        Self::with_clock(inner, seed, send, receive, clock)
+        let mut fault = Self::with_clock(inner, seed, send, receive, clock)?;
+        fault.is_real_time = true;
+        Ok(fault)
     }
 
     /// As [`Fault::new`], told the time by `clock`.
     ///
     /// With a clock that is not the real one, [`Link::poll_fd`] does not tell that delayed packets are due; ask
-    /// [`Link::next_due`].
+    /// [`Link::next_due`]. Nor does the end of the link wait for them.
     ///
     /// # Errors
     /// When the process has no descriptor left.
@@ -89,7 +98,14 @@ impl<L: Link> Fault<L> {
         let sending = Sending { lane: Lane::new(seed, send), ready: SendBatch::new() };
         // The two directions draw from sequences of their own.
         let receiving = Mutex::new(Lane::new(!seed, receive));
-        Ok(Self { inner, sending: Mutex::new(sending), receiving, alarm, clock: Box::new(clock) })
+        Ok(Self {
+            inner,
+            sending: Mutex::new(sending),
+            receiving,
+            alarm,
+            clock: Box::new(clock),
+            is_real_time: false,
+        })
     }
 
     /// From now on disturbs as told here. Packets that wait already keep their time.
@@ -136,12 +152,16 @@ impl<L: Link> Fault<L> {
 
     /// When the earliest packet is due.
     fn due(&self) -> Option<Instant> {
+        let send = self.send_due();
+        let receive = lock(&self.receiving).due();
+        [send, receive].into_iter().flatten().min()
+    }
+
+    /// When the next packet is to leave.
+    fn send_due(&self) -> Option<Instant> {
         let sending = lock(&self.sending);
         let retry = (!sending.ready.is_empty()).then(|| (self.clock)() + RETRY);
-        let send = sending.lane.due();
-        drop(sending);
-        let receive = lock(&self.receiving).due();
-        [retry, send, receive].into_iter().flatten().min()
+        [retry, sending.lane.due()].into_iter().flatten().min()
     }
 
     fn arm(&self) {
@@ -187,6 +207,21 @@ impl<L: Link> Link for Fault<L> {
 
     fn stats(&self) -> LinkStats {
         self.inner.stats()
+    }
+}
+
+impl<L: Link> Drop for Fault<L> {
+    fn drop(&mut self) {
+        let end = (self.clock)() + UNDER_WAY_MAX;
+        while self.is_real_time
+            && let Some(due) = self.send_due().filter(|due| *due <= end)
+        {
+            std::thread::sleep(due - (self.clock)());
+            // A device that is broken loses what is under way.
+            if would_block_is_fine(self.flush(&mut lock(&self.sending), (self.clock)())).is_err() {
+                break;
+            }
+        }
     }
 }
 

@@ -231,6 +231,30 @@ fn the_descriptor_wakes_when_a_delayed_packet_is_due() {
     assert_eq!(wait(&[bad.poll_fd().unwrap()], Some(Duration::from_millis(5))).unwrap(), 0);
 }
 
+#[test]
+fn packets_under_way_outlive_the_link_they_left_by() {
+    let hub = Hub::new(1500);
+    let (a, b) = (hub.endpoint().unwrap(), hub.endpoint().unwrap());
+    let bad = Fault::new(a, 13, "delay=20ms,jitter=5ms".parse().unwrap(), Faults::NONE).unwrap();
+    let mut batch = SendBatch::new();
+    (0..3).for_each(|n| batch.push_slice(b.info().local, &packet(n)));
+    bad.send(&mut batch).unwrap();
+    let started = std::time::Instant::now();
+    drop(bad);
+    assert!((20..2_000).contains(&started.elapsed().as_millis()), "{:?}", started.elapsed());
+    let mut arrived = Vec::new();
+    collect(&b, &mut arrived);
+    assert_eq!(arrived.len(), 3);
+
+    let hub = Hub::new(1500);
+    let bad = Fault::new(hub.endpoint().unwrap(), 14, "delay=1000s".parse().unwrap(), Faults::NONE).unwrap();
+    batch.push_slice(bad.info().local, b"too late for anybody");
+    bad.send(&mut batch).unwrap();
+    let started = std::time::Instant::now();
+    drop(bad);
+    assert!(started.elapsed() < Duration::from_secs(1), "nothing leaves soon, so nothing is waited for");
+}
+
 /// Two threads at once: one sets a late alarm and is held up just before it reaches the kernel, and the other sets an
 /// early one meanwhile.
 #[test]
