@@ -87,6 +87,17 @@ impl Cluster {
         Ok(())
     }
 
+    /// Says that `node` is reached at `at`, as the owner of a running node may: for any number, and in place of what was
+    /// said of it before. Its name stays; of two nodes at one address the later has it.
+    pub fn place(&mut self, node: NodeId, at: Underlay) {
+        let member = self.members.entry(node).or_insert(Member { node, name: None, at });
+        let before = std::mem::replace(&mut member.at, at);
+        if before != at && self.places.get(&before) == Some(&node) {
+            self.places.remove(&before);
+        }
+        self.places.insert(at, node);
+    }
+
     /// The node with this number.
     #[must_use]
     pub fn get(&self, node: NodeId) -> Option<&Member> {
@@ -149,6 +160,22 @@ mod tests {
         assert!(refused(&mut cluster, member(3, "x", "10.0.0.2:1")).contains("10.0.0.2:1"));
         assert_eq!(cluster.iter().count(), 1);
         cluster.add(member(3, "x", "10.0.0.9:1")).unwrap();
+    }
+
+    #[test]
+    fn a_node_can_be_placed_elsewhere_and_keeps_its_name() {
+        let mut cluster = Cluster::default();
+        cluster.add(member(2, "two", "10.0.0.2:1")).unwrap();
+        let (old, new) =
+            (Underlay::Udp("10.0.0.2:1".parse().unwrap()), Underlay::Udp("10.0.0.9:1".parse().unwrap()));
+        cluster.place(NodeId::new(2).unwrap(), new);
+        assert_eq!(cluster.find("two").map(|member| member.at), Some(new));
+        assert_eq!((cluster.at(old), cluster.at(new).map(|member| member.node.get())), (None, Some(2)));
+        let drawn = NodeId::unregistered(5);
+        cluster.place(drawn, new);
+        assert_eq!(cluster.at(new).map(|member| member.node), Some(drawn));
+        cluster.place(NodeId::new(2).unwrap(), old);
+        assert_eq!(cluster.at(new).map(|member| member.node), Some(drawn), "not taken from who has it now");
     }
 
     /// [CDP-ADR-8] A cluster file assigns only 1..0x7FFFFF.

@@ -42,12 +42,36 @@ pub enum NextHop {
     Direct(Underlay),
 }
 
-/// Which node is reached where, seen from one node.
-#[derive(Clone, Debug)]
-pub struct Directory {
+/// The numbers that one node answers to; they never change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity {
     own: NodeId,
     /// Our number was drawn, so that nobody can know it before we say it.
     is_drawn: bool,
+}
+
+impl Identity {
+    /// Our number.
+    #[must_use]
+    pub const fn own(self) -> NodeId {
+        self.own
+    }
+
+    /// [CDP-CHK-5] Whether a packet for `destination` is for us, and not for another node.
+    ///
+    /// A node whose number was drawn may be called by any unregistered number, because who connects to its underlay
+    /// address cannot know which it drew. All others are strict.
+    #[must_use]
+    #[inline]
+    pub fn is_ours(self, destination: NodeId) -> bool {
+        destination == self.own || (self.is_drawn && destination.is_unregistered())
+    }
+}
+
+/// Which node is reached where, seen from one node.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    identity: Identity,
     mode: Mode,
     cluster: Cluster,
     learned: Learned,
@@ -57,7 +81,12 @@ impl Directory {
     /// The directory of the node `own`.
     #[must_use]
     pub const fn new(own: NodeId, mode: Mode, cluster: Cluster) -> Self {
-        Self { own, is_drawn: false, mode, cluster, learned: Learned::new(LEARNED_MAX) }
+        Self {
+            identity: Identity { own, is_drawn: false },
+            mode,
+            cluster,
+            learned: Learned::new(LEARNED_MAX),
+        }
     }
 
     /// The directory of a node without a cluster file, whose number is drawn by `random`.
@@ -65,14 +94,14 @@ impl Directory {
     /// [CDP-ADR-8] It chooses a number of the unregistered range at random at start and runs in open mode.
     #[must_use]
     pub fn unregistered(random: u32) -> Self {
-        let own = NodeId::unregistered(random);
-        Self { is_drawn: true, ..Self::new(own, Mode::Open, Cluster::default()) }
+        let identity = Identity { own: NodeId::unregistered(random), is_drawn: true };
+        Self { identity, ..Self::new(identity.own, Mode::Open, Cluster::default()) }
     }
 
-    /// Our number.
+    /// The numbers we answer to.
     #[must_use]
-    pub const fn own(&self) -> NodeId {
-        self.own
+    pub const fn identity(&self) -> Identity {
+        self.identity
     }
 
     /// What the owner configured.
@@ -84,15 +113,6 @@ impl Directory {
     /// What the owner configures, to add to it.
     pub const fn cluster_mut(&mut self) -> &mut Cluster {
         &mut self.cluster
-    }
-
-    /// [CDP-CHK-5] Whether a packet for `destination` is for us, and not for another node.
-    ///
-    /// A node whose number was drawn may be called by any unregistered number, because who connects to its underlay
-    /// address cannot know which it drew. All others are strict.
-    #[must_use]
-    pub fn is_ours(&self, destination: NodeId) -> bool {
-        destination == self.own || (self.is_drawn && destination.is_unregistered())
     }
 
     /// [CDP-ADR-6] Whether a packet of `source` may come from `from`.
@@ -127,11 +147,20 @@ impl Directory {
         if let Some(member) = self.cluster.get(node) {
             return member.at == at;
         }
-        if self.mode == Mode::Strict || node == self.own {
+        if self.mode == Mode::Strict || node == self.identity.own {
             return false;
         }
         self.learned.insert(node, at);
         true
+    }
+
+    /// Whether [`Directory::learn`] of `node` at `at` would change nothing now, so that it can be left out.
+    ///
+    /// For a node that is in touch this is asked from time to time, lest others that come push it out.
+    #[must_use]
+    pub fn knows(&self, node: NodeId, at: Underlay) -> bool {
+        let learns = self.mode == Mode::Open && node != self.identity.own && self.cluster.get(node).is_none();
+        !learns || self.learned.is_fresh(node, at)
     }
 
     /// The number to use for whoever is at `at`: the cluster's, the one last used, or an unregistered one that is
@@ -148,7 +177,7 @@ impl Directory {
             let step = u32::try_from(i).unwrap_or(u32::MAX);
             NodeId::unregistered(random.wrapping_add(step) % UNREGISTERED_COUNT)
         });
-        let free = candidates.find(|node| *node != self.own && self.learned.get(*node).is_none())?;
+        let free = candidates.find(|node| *node != self.identity.own && self.learned.get(*node).is_none())?;
         self.learned.insert(free, at);
         Some(free)
     }

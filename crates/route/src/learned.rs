@@ -1,7 +1,8 @@
 //! Nodes that no cluster names, learned in open mode.
 //!
 //! A packet can make this table grow, so it is bounded ([CDP-LIM-A]): when it is full, the node that was learned or
-//! confirmed longest ago is forgotten. Orders by a counter and not by a clock.
+//! confirmed longest ago is forgotten. Orders by a counter and not by a clock, so strangers can push out nobody who is
+//! confirmed before half a table of them has come.
 
 use std::collections::BTreeMap;
 
@@ -47,6 +48,12 @@ impl Learned {
         self.nodes.insert(node, Entry { at, age });
         self.ages.insert(age, node);
         self.names.insert(at, node);
+    }
+
+    /// Whether `node` is at `at` and was confirmed so lately that to confirm it again would keep it no longer.
+    pub(crate) fn is_fresh(&self, node: NodeId, at: Underlay) -> bool {
+        let young = self.capacity as u64 / 2;
+        self.nodes.get(&node).is_some_and(|entry| entry.at == at && self.next_age - entry.age <= young)
     }
 
     pub(crate) fn get(&self, node: NodeId) -> Option<Underlay> {
@@ -97,6 +104,25 @@ mod tests {
         assert_eq!((learned.len(), learned.get(node(1))), (3, Some(at(101))));
         assert_eq!(learned.at(at(102)), None);
         assert_eq!((learned.ages.len(), learned.names.len()), (3, 3));
+    }
+
+    /// [CDP-LIM-A] A flood of strangers pushes out nobody who is confirmed meanwhile, though not for each of them.
+    #[test]
+    fn who_is_confirmed_before_he_is_stale_is_never_forgotten() {
+        let mut learned = Learned::new(8);
+        learned.insert(node(1), at(1));
+        let mut confirmations = 0;
+        for stranger in 2..100 {
+            learned.insert(node(stranger), at(u16::try_from(stranger).unwrap()));
+            if !learned.is_fresh(node(1), at(1)) {
+                learned.insert(node(1), at(1));
+                confirmations += 1;
+            }
+            assert_eq!(learned.get(node(1)), Some(at(1)), "after {stranger} nodes");
+        }
+        assert!((10..40).contains(&confirmations), "{confirmations} confirmations");
+        assert!(!learned.is_fresh(node(1), at(2)), "it would move");
+        assert!(!learned.is_fresh(node(2), at(2)), "it is forgotten");
     }
 
     #[test]

@@ -30,7 +30,7 @@ mod name;
 mod underlay;
 
 pub use cluster::{AddError, Cluster, Member};
-pub use directory::{Directory, Mode, NextHop, Source};
+pub use directory::{Directory, Identity, Mode, NextHop, Source};
 pub use learned::LEARNED_MAX;
 pub use name::{Name, ParseNameError};
 pub use underlay::Underlay;

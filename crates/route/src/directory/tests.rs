@@ -57,6 +57,20 @@ fn a_learned_node_is_reached_where_it_was_last_heard() {
 }
 
 #[test]
+fn what_learning_would_not_change_is_known() {
+    let mut open = directory(Mode::Open);
+    assert!(open.knows(node(2), at("10.0.0.7:1")), "the cluster's word stands");
+    assert!(open.knows(node(1), at("10.0.0.7:1")), "ourselves");
+    assert!(!open.knows(node(7), at("10.0.0.9:1")));
+    open.learn(node(7), at("10.0.0.9:1"));
+    assert!(open.knows(node(7), at("10.0.0.9:1")) && !open.knows(node(7), at("10.0.0.9:2")));
+    assert!(
+        directory(Mode::Strict).knows(node(7), at("10.0.0.9:1")),
+        "strict nodes do not learn"
+    );
+}
+
+#[test]
 fn a_strict_node_learns_and_names_nobody() {
     let mut directory = directory(Mode::Strict);
     assert!(!directory.learn(node(7), at("10.0.0.9:1")));
@@ -70,7 +84,7 @@ fn a_strict_node_learns_and_names_nobody() {
 fn a_node_without_a_cluster_file_is_open_and_unregistered() {
     for random in [0, 1, u32::MAX] {
         let directory = Directory::unregistered(random);
-        assert!(directory.own().is_unregistered());
+        assert!(directory.identity().own().is_unregistered());
         assert_eq!(directory.accepts(node(7), at("10.0.0.9:1")), Source::Open);
     }
 }
@@ -79,10 +93,16 @@ fn a_node_without_a_cluster_file_is_open_and_unregistered() {
 #[test]
 fn a_drawn_number_answers_to_every_unregistered_one() {
     let drawn = Directory::unregistered(3);
-    assert!(drawn.is_ours(NodeId::unregistered(77)) && !drawn.is_ours(node(77)));
+    assert!(drawn.identity().is_ours(NodeId::unregistered(77)) && !drawn.identity().is_ours(node(77)));
     let chosen = Directory::new(NodeId::unregistered(3), Mode::Open, Cluster::default());
-    assert!(chosen.is_ours(NodeId::unregistered(3)) && !chosen.is_ours(NodeId::unregistered(77)));
-    assert!(directory(Mode::Open).is_ours(node(1)) && !directory(Mode::Open).is_ours(node(2)));
+    assert!(
+        chosen.identity().is_ours(NodeId::unregistered(3))
+            && !chosen.identity().is_ours(NodeId::unregistered(77))
+    );
+    assert!(
+        directory(Mode::Open).identity().is_ours(node(1))
+            && !directory(Mode::Open).identity().is_ours(node(2))
+    );
 }
 
 #[test]
