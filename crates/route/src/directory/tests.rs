@@ -64,10 +64,7 @@ fn what_learning_would_not_change_is_known() {
     assert!(!open.knows(node(7), at("10.0.0.9:1")));
     open.learn(node(7), at("10.0.0.9:1"));
     assert!(open.knows(node(7), at("10.0.0.9:1")) && !open.knows(node(7), at("10.0.0.9:2")));
-    assert!(
-        directory(Mode::Strict).knows(node(7), at("10.0.0.9:1")),
-        "strict nodes do not learn"
-    );
+    assert!(directory(Mode::Strict).knows(node(7), at("10.0.0.9:1")), "strict nodes do not learn");
 }
 
 #[test]
