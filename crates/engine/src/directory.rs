@@ -1,196 +1,151 @@
-//! Which node is reached where, and which packets may claim to come from it.
+//! The directory of [`weft_route`] for many threads at once: a lock around it, and what never changes beside it.
+//!
+//! Lock order: alone. It is asked for packets that come from elsewhere than their connection's peer, and when
+//! connections open; the number that each packet is checked for needs no lock.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft_base::NodeId;
+use weft_route::{Cluster, Identity, Mode, NextHop, Underlay};
 use weft_sync::RwLock;
 
 use crate::random;
 
-/// Learned entries are dropped, all at once, when there are this many ([CDP-LIM-A]).
-const LEARNED_MAX: usize = 65_536;
-
-/// Whether a packet may come from where it came.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Source {
-    /// The cluster names this node at this address.
-    Known,
-    /// The cluster does not name the node, and the engine is open to such nodes ([CDP-ADR-7]).
-    Open,
-    /// The address contradicts the cluster ([CDP-ADR-6]).
-    Contradicts,
-    /// The cluster does not name the node, and the engine is strict.
-    Stranger,
-}
+pub(crate) use weft_route::Source;
 
 /// Nodes, their underlay addresses, and our own number.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    own: NodeId,
-    /// Whether we answer under every unregistered number that we are called by.
-    takes_aliases: bool,
-    strict: bool,
-    /// Whether the cluster names anybody; if not, nobody can contradict it.
-    has_peers: AtomicBool,
-    entries: RwLock<Entries>,
-}
-
-#[derive(Debug, Default)]
-struct Entries {
-    /// From the cluster: binding.
-    peers: HashMap<NodeId, SocketAddr>,
-    /// From validated handshakes, and the names we gave to addresses we connect to.
-    learned: HashMap<NodeId, SocketAddr>,
-    names: HashMap<SocketAddr, NodeId>,
+    identity: Identity,
+    nodes: RwLock<weft_route::Directory>,
 }
 
 impl Directory {
     /// A directory for the node `own`, or for a random unregistered one ([CDP-ADR-8]).
     pub(crate) fn new(own: Option<NodeId>, strict: bool) -> std::io::Result<Self> {
-        let takes_aliases = own.is_none();
-        let own = match own {
-            Some(node) => node,
-            None => NodeId::unregistered(random::u32()?),
+        let nodes = match own {
+            Some(own) => {
+                let mode = if strict { Mode::Strict } else { Mode::Open };
+                weft_route::Directory::new(own, mode, Cluster::default())
+            }
+            None if strict => {
+                let why = "a strict node needs a number that its peers know; give it one, or let it be open";
+                return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
+            }
+            None => weft_route::Directory::unregistered(random::u32()?),
         };
-        Ok(Self { own, takes_aliases, strict, has_peers: AtomicBool::new(false), entries: RwLock::default() })
+        Ok(Self { identity: nodes.identity(), nodes: RwLock::new(nodes) })
     }
 
     pub(crate) fn own(&self) -> NodeId {
-        self.own
+        self.identity.own()
     }
 
-    /// Whether a packet for `node` is for us. A node without a number of its own may be called by any unregistered
-    /// one, because who connects by underlay address cannot know which it chose.
+    /// [CDP-CHK-5] Whether a packet for `node` is for us.
     #[inline]
     pub(crate) fn is_ours(&self, node: NodeId) -> bool {
-        node == self.own || (self.takes_aliases && node.is_unregistered())
+        self.identity.is_ours(node)
     }
 
     pub(crate) fn add_peer(&self, node: NodeId, at: SocketAddr) {
-        let mut entries = self.entries.write();
-        entries.peers.insert(node, at);
-        entries.names.insert(at, node);
-        self.has_peers.store(true, Ordering::Release);
+        self.nodes.write().cluster_mut().place(node, at.into());
     }
 
     /// [CDP-ADR-6] [CDP-ADR-7] Whether `node` may send from `from`.
-    #[inline]
     pub(crate) fn check_source(&self, node: NodeId, from: SocketAddr) -> Source {
-        if !self.strict && !self.has_peers.load(Ordering::Acquire) {
-            return Source::Open;
-        }
-        match self.entries.read().peers.get(&node) {
-            Some(at) if same_place(*at, from) => Source::Known,
-            Some(_) => Source::Contradicts,
-            None if self.strict => Source::Stranger,
-            None => Source::Open,
-        }
+        self.nodes.read().accepts(node, from.into())
     }
 
     /// Whether the cluster names this node.
     pub(crate) fn is_peer(&self, node: NodeId) -> bool {
-        self.entries.read().peers.contains_key(&node)
+        self.nodes.read().cluster().get(node).is_some()
     }
 
     /// Where `node` is reached.
     pub(crate) fn locate(&self, node: NodeId) -> Option<SocketAddr> {
-        let entries = self.entries.read();
-        entries.peers.get(&node).or_else(|| entries.learned.get(&node)).copied()
+        let NextHop::Direct(Underlay::Udp(at)) = self.nodes.read().next_hop(node)?;
+        Some(at)
     }
 
-    /// The number of the node at `at`: the cluster's, one learned, or an unregistered one given to it now.
-    pub(crate) fn name_of(&self, at: SocketAddr) -> std::io::Result<NodeId> {
-        if let Some(node) = self.entries.read().names.get(&at) {
-            return Ok(*node);
-        }
-        loop {
-            let alias = NodeId::unregistered(random::u32()?);
-            let mut entries = self.entries.write();
-            if let Some(node) = entries.names.get(&at) {
-                return Ok(*node);
-            }
-            if alias != self.own && !entries.learned.contains_key(&alias) {
-                entries.learn(alias, at);
-                return Ok(alias);
-            }
-        }
+    /// The number of the node at `at`: the cluster's, one learned, or an unregistered one given to it now. `None` if we
+    /// are strict and the cluster does not name the address.
+    pub(crate) fn name_of(&self, at: SocketAddr) -> std::io::Result<Option<NodeId>> {
+        Ok(self.nodes.write().name(at.into(), random::u32()?))
     }
 
-    /// A handshake with `node` at `at` was validated.
+    /// A handshake with `node` at `at` was validated, or a current packet came from there. Costs little if nothing is
+    /// new; for a node that is in touch it is to be said again from time to time, lest others push it out.
     pub(crate) fn learn(&self, node: NodeId, at: SocketAddr) {
-        if self.entries.read().learned.get(&node) != Some(&at) {
-            self.entries.write().learn(node, at);
+        if !self.nodes.read().knows(node, at.into()) {
+            self.nodes.write().learn(node, at.into());
         }
     }
-}
-
-impl Entries {
-    fn learn(&mut self, node: NodeId, at: SocketAddr) {
-        if self.peers.contains_key(&node) {
-            return;
-        }
-        if self.learned.len() >= LEARNED_MAX {
-            self.learned.clear();
-            self.names = self.peers.iter().map(|(node, at)| (*at, *node)).collect();
-        }
-        self.learned.insert(node, at);
-        self.names.insert(at, node);
-    }
-}
-
-/// [CDP-ENC-7] A sender may vary its UDP source port, so only the host is compared.
-fn same_place(named: SocketAddr, from: SocketAddr) -> bool {
-    named.ip().to_canonical() == from.ip().to_canonical()
 }
 
 #[cfg(test)]
 mod tests {
+    use weft_base::Service;
+    use weft_route::LEARNED_MAX;
+
     use super::*;
+    use crate::{Config, Engine, Gather, Interest, Settings, Target};
 
     fn node(number: u32) -> NodeId {
         NodeId::new(number).unwrap()
     }
 
-    /// [CDP-ADR-6] A packet whose source node contradicts the cluster is dropped.
-    /// [CDP-CHK-2] The check needs nothing but the node and the underlay address.
+    /// [CDP-ADR-8] A node without a cluster file chooses from the unregistered range, and runs in open mode.
     #[test]
-    fn a_known_node_must_come_from_its_address() {
-        let directory = Directory::new(Some(node(1)), false).unwrap();
-        directory.add_peer(node(2), "10.0.0.2:64064".parse().unwrap());
-        let check = |from: &str| directory.check_source(node(2), from.parse().unwrap());
-        assert_eq!(check("10.0.0.2:64064"), Source::Known);
-        assert_eq!(check("10.0.0.2:9"), Source::Known);
-        assert_eq!(check("10.0.0.3:64064"), Source::Contradicts);
-    }
-
-    /// [CDP-ADR-7] Only a node in open mode takes packets of nodes that are missing from its cluster.
-    #[test]
-    fn strangers_are_taken_only_in_open_mode() {
-        let from = "10.0.0.9:1".parse().unwrap();
-        let open = Directory::new(None, false).unwrap();
-        let strict = Directory::new(Some(node(1)), true).unwrap();
-        assert_eq!(open.check_source(node(7), from), Source::Open);
-        assert_eq!(strict.check_source(node(7), from), Source::Stranger);
-    }
-
-    /// [CDP-ADR-8] A node without a cluster file chooses from the unregistered range.
-    #[test]
-    fn a_node_of_its_own_is_called_by_any_unregistered_number() {
-        let own = Directory::new(None, false).unwrap();
-        assert!(own.own().is_unregistered());
-        assert!(own.is_ours(NodeId::unregistered(77)) && !own.is_ours(node(77)));
-        let named = Directory::new(Some(node(5)), false).unwrap();
-        assert!(named.is_ours(node(5)) && !named.is_ours(NodeId::unregistered(77)));
+    fn a_node_without_a_number_draws_one_and_is_open() {
+        let drawn = Directory::new(None, false).unwrap();
+        assert!(drawn.own().is_unregistered() && drawn.is_ours(NodeId::unregistered(77)));
+        assert_eq!(drawn.check_source(node(7), "10.0.0.9:1".parse().unwrap()), Source::Open);
+        assert_eq!(Directory::new(None, true).unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
     }
 
     #[test]
-    fn an_address_keeps_the_name_it_was_given() {
+    fn an_address_keeps_the_name_it_was_given_unless_the_node_is_strict() {
         let directory = Directory::new(None, false).unwrap();
         let at = "10.0.0.2:64064".parse().unwrap();
-        let name = directory.name_of(at).unwrap();
-        assert_eq!(directory.name_of(at).unwrap(), name);
+        let name = directory.name_of(at).unwrap().unwrap();
+        assert_eq!(directory.name_of(at).unwrap(), Some(name));
         assert_eq!(directory.locate(name), Some(at));
+        let strict = Directory::new(Some(node(1)), true).unwrap();
+        assert_eq!(strict.name_of(at).unwrap(), None);
+        strict.add_peer(node(2), at);
+        assert_eq!((strict.name_of(at).unwrap(), strict.is_peer(node(2))), (Some(node(2)), true));
+    }
+
+    /// [CDP-LIM-A] The table of learned nodes is bounded, and a flood of strangers does not push out who is in touch.
+    #[test]
+    fn a_peer_that_is_in_touch_is_not_forgotten() {
+        let open = || {
+            let bind = "127.0.0.1:0".parse().unwrap();
+            Engine::open(Settings { bind, ..Settings::default() }).unwrap()
+        };
+        let (here, there) = (open(), open());
+        let config = |engine: &Engine| Config::new(Service::Datagram, engine.mss());
+        let listening = there.listen(None, config(&there), Gather::Off).unwrap();
+        let target = Target { node: None, at: Some(there.underlay()), port: listening.address().port };
+        let slot = here.connect(target, None, config(&here), Gather::Off).unwrap();
+        assert!(there.wait_accept(&listening, None));
+        let accepted = there.accept(&listening).unwrap();
+
+        let nodes = &there.core().directory;
+        let third = u32::try_from(LEARNED_MAX / 3).unwrap();
+        for flood in 0..6 {
+            for stranger in flood * third..(flood + 1) * third {
+                nodes.learn(node(stranger + 1), "10.0.0.9:1".parse().unwrap());
+            }
+            // A single message is acknowledged by a timer, and timers confirm.
+            here.send(&slot, b"still here").unwrap();
+            assert!(there.wait(&accepted, Interest::Readable, None));
+            there.recv(&accepted, &mut [0; 16]).unwrap();
+            while here.slot_stats(&slot).path.in_flight > 0 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
+        assert_eq!(nodes.locate(here.node()), Some(here.underlay()));
+        assert_eq!(nodes.locate(node(1)), None, "strangers are forgotten");
     }
 }

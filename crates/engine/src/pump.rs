@@ -68,6 +68,7 @@ impl Core {
             && !self.directory.is_peer(slot.key().remote.node)
         {
             live.to = from;
+            self.directory.learn(slot.key().remote.node, from);
         }
         None
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use weft_base::Instant;
 use weft_link::Received;
+use weft_proto::State;
 use weft_wire::{Packet, Refused};
 
 use crate::core::Core;
@@ -167,7 +168,7 @@ impl Core {
         }
     }
 
-    /// Looks after every slot whose timer is due.
+    /// Looks after every slot whose timer is due. Peers that are in touch are not forgotten: every connection has a timer.
     #[cold]
     fn fire_timers(&self, port: &Port, now: Instant, out: &mut Outbox) {
         let mut expired = std::mem::take(&mut out.touched);
@@ -175,6 +176,9 @@ impl Core {
         for slot in expired.drain(..) {
             let mut live = slot.lock();
             live.connection.handle_timeout(now);
+            if live.connection.state() == State::Established {
+                self.directory.learn(slot.key().remote.node, live.to);
+            }
             self.pump(&slot, &mut live, now, out);
             self.unlock(&slot, live, now, out);
         }

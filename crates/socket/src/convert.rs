@@ -116,6 +116,7 @@ pub(crate) fn connect(
     engine.connect(there, Port::new(options.local_port), config, gather(options)).map_err(|error| match error
     {
         E::NoRoute(node) => ConnectError::NoRoute(node),
+        E::Stranger(at) => ConnectError::Stranger(at),
         E::InUse(port) => ConnectError::InUse(port),
         E::NoPortFree => ConnectError::NoPortFree(target),
         E::ToItself(address) => ConnectError::ToItself(address),

@@ -77,6 +77,8 @@ pub enum ConnectError {
     },
     /// The node number has no known underlay address (EHOSTUNREACH).
     NoRoute(NodeId),
+    /// The node is strict, and no peer of it is at that address (EHOSTUNREACH).
+    Stranger(SocketAddr),
     /// The local port is in use towards that target (EADDRINUSE).
     InUse(Port),
     /// No ephemeral port is free towards that target, or it is this very address (EADDRNOTAVAIL).
@@ -240,6 +242,9 @@ impl fmt::Display for ConnectError {
                     "node {node} has no known underlay address; add it as a peer or give its host and port"
                 )
             }
+            Self::Stranger(at) => {
+                write!(f, "no peer is known at {at}, and this node is strict; add it as a peer")
+            }
             Self::InUse(port) => {
                 write!(f, "local port {port} is in use towards that target; choose another, or 0 for any")
             }
@@ -369,7 +374,7 @@ impl ConnectError {
             Self::Refused { reason, .. } => reason.errno(),
             Self::TimedOut { .. } => errno::ETIMEDOUT,
             Self::WrongService { .. } => errno::EPROTOTYPE,
-            Self::NoRoute(_) => errno::EHOSTUNREACH,
+            Self::NoRoute(_) | Self::Stranger(_) => errno::EHOSTUNREACH,
             Self::InUse(_) => errno::EADDRINUSE,
             Self::NoPortFree(_) | Self::ToItself(_) => errno::EADDRNOTAVAIL,
             Self::NoRoom => errno::ENOBUFS,

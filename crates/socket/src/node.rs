@@ -187,7 +187,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Drops packets from nodes that were not named as peers. Default false: open mode (CDP-ADR-7).
+    /// Drops packets from nodes that were not named as peers, and connects to no others. Default false: open mode
+    /// (CDP-ADR-7). A strict node needs a number (CDP-ADR-8), see [`NodeBuilder::node`].
     pub fn strict(mut self, strict: bool) -> Self {
         self.strict = strict;
         self

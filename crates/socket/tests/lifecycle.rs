@@ -330,6 +330,25 @@ fn a_named_node_is_strict() {
     drop(listener);
 }
 
+/// [CDP-ADR-7] A strict node takes no packets of nodes it was not told of, and so opens no connection to them either.
+#[test]
+fn a_strict_node_calls_nobody_it_does_not_know() {
+    let server = node();
+    let listener = server.listen(0, &Options::stream()).unwrap();
+    let number = listener.local_address().port;
+    let own = NodeId::new(1).unwrap();
+    let strict = Node::builder().node(own).bind(loopback()).strict(true).open().unwrap();
+    let both = Target::Both { address: listener.local_address(), at: server.underlay() };
+    for target in [Target::from((server.underlay(), number)), both] {
+        let refused = strict.connect(target, &Options::stream()).unwrap_err();
+        assert!(matches!(refused, ConnectError::Stranger(at) if at == server.underlay()), "{refused:?}");
+        assert_eq!(refused.errno(), errno::EHOSTUNREACH);
+    }
+    strict.add_peer(server.id(), server.underlay());
+    strict.connect(listener.local_address(), &Options::stream()).unwrap();
+    assert!(Node::builder().bind(loopback()).strict(true).open().is_err(), "strict, and of no number");
+}
+
 /// [CDP-ST-G] A new SYN for a 4-tuple in QUIET is accepted at once.
 #[test]
 fn a_local_port_can_be_used_again_at_once() {

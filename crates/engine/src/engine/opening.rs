@@ -10,6 +10,7 @@ use weft_proto::{Config, Connection, Error, State};
 
 use super::Engine;
 use crate::clock;
+use crate::directory::Source;
 use crate::gather::Gather;
 use crate::listening::Listening;
 use crate::outbox::Outbox;
@@ -36,6 +37,8 @@ pub struct Target {
 pub enum ConnectError {
     /// The node has no known underlay address.
     NoRoute(NodeId),
+    /// The engine is strict, and nobody said which node is there.
+    Stranger(SocketAddr),
     /// The local port is taken towards that target.
     InUse(CdpPort),
     /// No ephemeral port is free towards that target.
@@ -97,6 +100,10 @@ impl Engine {
     fn locate(&self, target: Target) -> Result<(NodeId, SocketAddr), ConnectError> {
         let directory = &self.core.directory;
         match (target.node, target.at) {
+            // What it answers would be dropped.
+            (Some(node), Some(at)) if directory.check_source(node, at) == Source::Stranger => {
+                Err(ConnectError::Stranger(at))
+            }
             (Some(node), Some(at)) => {
                 directory.learn(node, at);
                 Ok((node, directory.locate(node).unwrap_or(at)))
@@ -104,7 +111,10 @@ impl Engine {
             (Some(node), None) => {
                 directory.locate(node).map(|at| (node, at)).ok_or(ConnectError::NoRoute(node))
             }
-            (None, Some(at)) => directory.name_of(at).map(|node| (node, at)).map_err(ConnectError::System),
+            (None, Some(at)) => {
+                let node = directory.name_of(at).map_err(ConnectError::System)?;
+                node.map(|node| (node, at)).ok_or(ConnectError::Stranger(at))
+            }
             (None, None) => Err(ConnectError::NoRoute(directory.own())),
         }
     }

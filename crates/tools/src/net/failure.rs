@@ -28,7 +28,7 @@ pub fn connect_failure(error: &ConnectError) -> Failure {
         ConnectError::Refused { reason, .. } => refusal(*reason),
         ConnectError::TimedOut { .. } => Code::NoAnswer,
         ConnectError::WrongService { .. } => Code::Protocol,
-        ConnectError::NoRoute(_) => Code::UnknownHost,
+        ConnectError::NoRoute(_) | ConnectError::Stranger(_) => Code::UnknownHost,
         ConnectError::InUse(_) | ConnectError::NoPortFree(_) | ConnectError::ToItself(_) => Code::Address,
         ConnectError::NoRoom | ConnectError::InProgress | ConnectError::NodeDown | _ => Code::Other,
     };
