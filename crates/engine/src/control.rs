@@ -1,13 +1,14 @@
 //! Statistics for other programs of the same user, on a Unix socket.
 //!
 //! A node that was given a name listens on `DIRECTORY/NAME.sock`; whoever connects gets one snapshot as text and the end
-//! of file. The text is made by a function the engine's user hands in, since words belong to the face. The directory is
+//! of file. A process that was killed leaves its socket behind, which refuses connections; whoever lists the nodes removes
+//! it. The text is made by a function the engine's user hands in, since words belong to the face. The directory is
 //! `$XDG_RUNTIME_DIR/weft`, or `/tmp/weft-UID`, and only its owner may enter it.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -38,7 +39,6 @@ impl Control {
     pub fn open(name: &str, describe: Describe) -> io::Result<Self> {
         let path = path_of(name)?;
         let listener = bind(&path, name)?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
         let is_stopping = Arc::new(AtomicBool::new(false));
         let stop = is_stopping.clone();
         let thread = std::thread::Builder::new()
@@ -49,21 +49,30 @@ impl Control {
     }
 }
 
-/// A socket file that nobody answers on was left by a process that died: it is replaced.
-fn bind(path: &PathBuf, name: &str) -> io::Result<UnixListener> {
-    match UnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            if UnixStream::connect(path).is_ok() {
-                let why = format!(
-                    "a node named \"{name}\" answers already; choose another name for the statistics"
-                );
-                return Err(io::Error::new(io::ErrorKind::AddrInUse, why));
-            }
-            std::fs::remove_file(path)?;
-            UnixListener::bind(path)
-        }
-        result => result,
+/// A socket that listens before it has its name, so that whoever finds it under that name can connect.
+fn bind(path: &Path, name: &str) -> io::Result<UnixListener> {
+    let unnamed = path.with_file_name(format!(".{}-{name}", std::process::id()));
+    // An earlier process of this number may have died between the two steps.
+    let _ = std::fs::remove_file(&unnamed);
+    let listener = UnixListener::bind(&unnamed)?;
+    let named = std::fs::set_permissions(&unnamed, std::fs::Permissions::from_mode(0o600))
+        .and_then(|()| give_name(&unnamed, path, name));
+    std::fs::remove_file(&unnamed)?;
+    named.map(|()| listener)
+}
+
+/// Of several nodes that want a name one gets it. A process that died gives it up.
+fn give_name(unnamed: &Path, path: &Path, name: &str) -> io::Result<()> {
+    if is_left_behind(path) {
+        std::fs::remove_file(path)?;
     }
+    std::fs::hard_link(unnamed, path).map_err(|error| {
+        if error.kind() != io::ErrorKind::AlreadyExists {
+            return error;
+        }
+        let why = format!("a node named \"{name}\" answers already; choose another name for the statistics");
+        io::Error::new(io::ErrorKind::AddrInUse, why)
+    })
 }
 
 fn answer(listener: &UnixListener, stop: &AtomicBool, describe: &Describe) {
@@ -123,19 +132,32 @@ fn path_of(name: &str) -> io::Result<PathBuf> {
     Ok(directory()?.join(format!("{name}{SUFFIX}")))
 }
 
-/// Names of the nodes that have a control socket, in order.
+/// Names of the nodes that answer, in order.
+///
+/// A process that was killed leaves its socket behind, and the system refuses connections to it: such a file is removed.
 ///
 /// # Errors
 /// When the directory cannot be read.
 pub fn list() -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(directory()?)? {
-        if let Some(name) = entry?.file_name().to_str().and_then(|name| name.strip_suffix(SUFFIX)) {
-            names.push(name.to_owned());
+        let entry = entry?;
+        if let Some(name) = entry.file_name().to_str().and_then(|name| name.strip_suffix(SUFFIX)) {
+            if is_left_behind(&entry.path()) {
+                // Somebody else who lists may be faster.
+                let _ = std::fs::remove_file(entry.path());
+            } else {
+                names.push(name.to_owned());
+            }
         }
     }
     names.sort();
     Ok(names)
+}
+
+/// Whether this is a socket that nobody listens on. One that is busy, or gone by now, is not.
+fn is_left_behind(path: &Path) -> bool {
+    UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 /// What the node `name` says of itself.
@@ -186,6 +208,23 @@ mod tests {
         drop(first);
         drop(UnixListener::bind(&left).unwrap());
         drop(Control::open(&name, Arc::new(String::new)).unwrap());
+    }
+
+    #[test]
+    fn who_was_killed_is_not_listed_and_leaves_nothing() {
+        let name = own_name("killed");
+        let left = path_of(&name).unwrap();
+        drop(UnixListener::bind(&left).unwrap());
+        let alive = own_name("alive");
+        let control = Control::open(&alive, Arc::new(String::new)).unwrap();
+        let names = list().unwrap();
+        assert!(names.contains(&alive) && !names.contains(&name), "{names:?}");
+        assert!(!left.exists());
+        // Neither a name that was taken nor one that was given leaves anything else in the directory.
+        assert!(Control::open(&alive, Arc::new(String::new)).is_err());
+        drop(control);
+        let own = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().contains(&alive);
+        assert_eq!(std::fs::read_dir(directory().unwrap()).unwrap().flatten().filter(own).count(), 0);
     }
 
     #[test]

@@ -56,7 +56,7 @@ use crate::waiters::Interest;
 pub struct Engine {
     core: Arc<Core>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    control: Option<Control>,
+    control: Mutex<Option<Control>>,
     linger: Duration,
 }
 
@@ -91,11 +91,13 @@ impl Engine {
             is_down: false.into(),
             is_stopping: false.into(),
         });
-        let mut engine = Self { core, threads: Mutex::default(), control: None, linger: settings.linger };
+        let engine =
+            Self { core, threads: Mutex::default(), control: Mutex::default(), linger: settings.linger };
         engine.start_threads(settings.workers)?;
         if let Some((name, describe)) = settings.stat {
             let core = engine.core.clone();
-            engine.control = Some(Control::open(&name, Arc::new(move || describe(&stats::snapshot(&core))))?);
+            let control = Control::open(&name, Arc::new(move || describe(&stats::snapshot(&core))))?;
+            *engine.control.lock() = Some(control);
         }
         Ok(engine)
     }
@@ -165,6 +167,9 @@ impl Engine {
         late.iter().for_each(|slot| {
             self.operate(slot, |live, now| live.connection.abort_with(now, Reason::DIED));
         });
+        // Nothing more is to be told. The answering thread must not find the lock taken.
+        let control = self.control.lock().take();
+        drop(control);
         late.len()
     }
 
@@ -176,7 +181,6 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.shutdown(self.linger);
-        self.control = None;
         self.core.is_stopping.store(true, Ordering::SeqCst);
         for port in &self.core.ports {
             port.signal().raise();

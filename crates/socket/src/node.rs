@@ -113,7 +113,8 @@ impl Node {
     }
 
     /// Closes every connection by FIN, waits at most `limit` until they are closed, and resets what is left
-    /// (CDP-ST-H). Later operations say that the node is down. Returns how many connections had to be reset.
+    /// (CDP-ST-H). Later operations say that the node is down, and it is not listed among the running nodes any more.
+    /// Returns how many connections had to be reset.
     pub fn shutdown(&self, limit: Duration) -> usize {
         self.engine.shutdown(limit)
     }

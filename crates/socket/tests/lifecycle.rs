@@ -11,7 +11,7 @@ use common::{PATIENCE, Pair, loopback, node, on, pattern};
 use weft_socket::link::Hub;
 use weft_socket::{
     AcceptError, Address, CloseError, ConnectError, EndReason, ListenError, Node, NodeId, Options, Port,
-    RecvError, SendError, Target, errno,
+    RecvError, SendError, Target, errno, stat,
 };
 
 fn port(number: u16) -> Port {
@@ -328,6 +328,16 @@ fn a_named_node_is_strict() {
     assert!(client.connect((one, port(7)), &options).is_err());
     assert!(server.stats().drops.iter().any(|drop| drop.name == "source address" && drop.count > 0));
     drop(listener);
+}
+
+#[test]
+fn a_node_that_was_shut_down_is_listed_no_more() {
+    let name = format!("lifecycle-{}", std::process::id());
+    let node = Node::builder().bind(loopback()).stat_name(&name).open().unwrap();
+    assert!(stat::list().unwrap().contains(&name));
+    assert_eq!(node.shutdown(PATIENCE), 0);
+    assert!(!stat::list().unwrap().contains(&name));
+    assert!(stat::query(&name).is_err());
 }
 
 /// [CDP-ADR-7] A strict node takes no packets of nodes it was not told of, and so opens no connection to them either.
