@@ -4,6 +4,7 @@
 //! link's descriptor. A blocked user thread that cannot lead waits in `followers` until a leader leaves. The service thread
 //! leads when no user thread has run a turn for a while, and makes room for one that wants to.
 
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::task;
@@ -24,6 +25,7 @@ const TURN_PACKETS: usize = 256;
 /// What whoever runs the turn owns.
 pub(crate) struct Turn {
     pub(crate) batch: RecvBatch,
+    second_fd: Option<RawFd>,
 }
 
 /// What the service thread is doing, so that others know how to call it.
@@ -119,7 +121,7 @@ impl Port {
             encapsulation: encapsulation(&info),
             info,
             link,
-            turn: Mutex::new(Turn { batch: RecvBatch::with_budget(TURN_PACKETS) }),
+            turn: Mutex::new(Turn { batch: RecvBatch::with_budget(TURN_PACKETS), second_fd: None }),
             wheel: SpinLock::new(TimerWheel::new(now)),
             next_timer: AtomicU64::new(u64::MAX),
             sleeps_until: AtomicU64::new(0),
@@ -136,6 +138,18 @@ impl Port {
             watches_gathering_until: AtomicU64::new(0),
             counters: PortCounters::default(),
         })
+    }
+
+    /// Takes packets from the link. Who sleeps on its descriptors is woken if there is a new one.
+    pub(crate) fn recv(&self, turn: &mut Turn) -> usize {
+        // An error of the link is counted by the link; to the engine it is a link that brings nothing.
+        let count = self.link.recv(&mut turn.batch).unwrap_or(0);
+        let second_fd = self.link.second_fd();
+        if second_fd != turn.second_fd {
+            turn.second_fd = second_fd;
+            self.signal.raise();
+        }
+        count
     }
 
     // ── Timers ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -271,7 +285,8 @@ impl Lead<'_> {
             let timeout = (until != u64::MAX).then(|| Instant::from_nanos(until).saturating_since(now));
             let own = port.signal.waker.fd();
             // A link without a descriptor (a plain loopback) calls the waker's owner through `next_due` only.
-            let fds = [port.link.poll_fd().unwrap_or(own), own];
+            let main = port.link.poll_fd().unwrap_or(own);
+            let fds = [main, own, port.link.second_fd().unwrap_or(own)];
             // An error would come back at once; the caller's loop then polls, which is slow but right.
             let _ = weft_link::wait(&fds, timeout);
         }

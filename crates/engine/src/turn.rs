@@ -33,8 +33,7 @@ impl Core {
             port.user_turn_at.store(now.as_nanos(), Ordering::Relaxed);
         }
         let mut out = Outbox::take();
-        // An error of the link is counted by the link; to the engine it is a link that brings nothing.
-        let count = port.link.recv(&mut turn.batch).unwrap_or(0);
+        let count = port.recv(&mut turn);
         port.counters.turns.add(1);
         if count > 0 {
             port.counters.busy_turns.add(1);

@@ -38,8 +38,14 @@ pub trait Link: Send + Sync {
     /// What the device is. May ask the kernel; not for the packet path.
     fn info(&self) -> LinkInfo;
 
-    /// A descriptor that is readable when [`Link::recv`] would give something, for [`crate::wait`].
+    /// A descriptor that is readable when [`Link::recv`] would give something, for [`crate::wait`]; a link may have a
+    /// second one, [`Link::second_fd`], to wait for together with it.
     fn poll_fd(&self) -> Option<RawFd>;
+
+    /// A second such descriptor. It may come into being while the link receives, and stays then.
+    fn second_fd(&self) -> Option<RawFd> {
+        None
+    }
 
     /// How long until the link itself has something to do, counted from now: `None` for a plain device.
     ///
@@ -139,6 +145,10 @@ impl<L: Link + ?Sized> Link for Arc<L> {
 
     fn poll_fd(&self) -> Option<RawFd> {
         (**self).poll_fd()
+    }
+
+    fn second_fd(&self) -> Option<RawFd> {
+        (**self).second_fd()
     }
 
     fn next_due(&self) -> Option<Duration> {

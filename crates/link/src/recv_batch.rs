@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 
 use crate::arena::Arena;
+use crate::udp::Rhythm;
 
 /// Bytes of the largest thing one receive call can bring: a full UDP datagram, or many joined to one buffer.
 pub const REGION_BYTES: usize = 65_536;
@@ -48,8 +49,8 @@ pub struct RecvBatch {
     budget: usize,
     regions: Arena,
     small: Arena,
-    /// Whether the packets come one at a time, each after a wait. See `udp::recv`.
-    pub(crate) is_sparse: bool,
+    /// How the packets of a UDP link come. See `udp::rhythm`.
+    pub(crate) rhythm: Rhythm,
 }
 
 impl RecvBatch {
@@ -67,7 +68,7 @@ impl RecvBatch {
             budget: budget.max(1),
             regions: Arena::new(REGIONS * REGION_BYTES, REGION_CHUNKS),
             small: Arena::new(SMALL_CHUNK_BYTES, SMALL_CHUNKS),
-            is_sparse: false,
+            rhythm: Rhythm::default(),
         }
     }
 

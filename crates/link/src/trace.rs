@@ -88,6 +88,10 @@ impl<L: Link, W: Write + Send> Link for Trace<L, W> {
         LinkInfo { name: format!("trace({})", info.name), ..info }
     }
 
+    fn second_fd(&self) -> Option<RawFd> {
+        self.inner.second_fd()
+    }
+
     fn poll_fd(&self) -> Option<RawFd> {
         self.inner.poll_fd()
     }

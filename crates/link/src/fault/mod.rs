@@ -196,6 +196,10 @@ impl<L: Link> Link for Fault<L> {
         LinkInfo { name: format!("fault({})", info.name), ..info }
     }
 
+    fn second_fd(&self) -> Option<RawFd> {
+        self.inner.second_fd()
+    }
+
     fn poll_fd(&self) -> Option<RawFd> {
         Some(self.alarm.fd())
     }

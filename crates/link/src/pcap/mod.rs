@@ -166,6 +166,10 @@ impl<L: Link, W: Write + Send> Link for Pcap<L, W> {
         LinkInfo { name: format!("pcap({})", info.name), ..info }
     }
 
+    fn second_fd(&self) -> Option<RawFd> {
+        self.inner.second_fd()
+    }
+
     fn poll_fd(&self) -> Option<RawFd> {
         self.inner.poll_fd()
     }

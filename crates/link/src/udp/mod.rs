@@ -6,8 +6,10 @@
 
 mod address;
 mod counters;
+mod direct;
 mod options;
 mod recv;
+mod rhythm;
 mod scatter;
 mod send;
 
@@ -22,6 +24,8 @@ use socket2::Socket;
 use crate::link::HEADER_BYTES;
 use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, interface};
 use counters::Counters;
+use direct::Direct;
+pub(crate) use rhythm::Rhythm;
 
 /// Bytes of the largest UDP datagram's data over IPv4.
 const DATAGRAM_BYTES_MAX: u32 = 65_507;
@@ -37,6 +41,8 @@ pub struct UdpOptions {
     pub gso: bool,
     /// Whether to let the kernel join packets that arrive (`UDP_GRO`), if it can.
     pub gro: bool,
+    /// Whether a peer with whom single packets go to and fro gets a connected socket beside the shared one.
+    pub direct: bool,
     /// Bytes wanted for the kernel's send buffer and for its receive buffer; the kernel may give less.
     pub buffer_bytes: usize,
     /// The MTU to count on, in bytes, instead of what the interfaces tell.
@@ -45,7 +51,7 @@ pub struct UdpOptions {
 
 impl Default for UdpOptions {
     fn default() -> Self {
-        Self { gso: true, gro: true, buffer_bytes: 8 << 20, mtu: None }
+        Self { gso: true, gro: true, direct: true, buffer_bytes: 8 << 20, mtu: None }
     }
 }
 
@@ -73,6 +79,8 @@ pub struct Udp {
     /// Cleared for good when the kernel refuses to cut packets.
     gso: AtomicBool,
     gro: bool,
+    direct: Direct,
+    buffer_bytes: usize,
     /// Held while the socket allows fragmentation for one packet.
     fragmenting: Mutex<()>,
     counters: Counters,
@@ -93,15 +101,24 @@ impl Udp {
     /// What the kernel says of the address. Offloads and buffer sizes that it does not give are no errors; ask
     /// [`Link::info`].
     pub fn bind_with(local: SocketAddr, wanted: &UdpOptions) -> io::Result<Self> {
-        let socket = options::open(local)?;
+        let socket = options::open(local, false)?;
         options::forbid_fragments(&socket, local.is_ipv6())?;
         options::enlarge_buffers(&socket, wanted.buffer_bytes);
         let gso = wanted.gso && options::has_gso(&socket);
         let gro = wanted.gro && options::enable_gro(&socket);
         let local = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::Unsupported)?;
         let mtu = wanted.mtu.or_else(|| interface::mtu_for(local.ip())).unwrap_or(MTU_UNKNOWN).min(MTU_MAX);
-        let (gso, fragmenting) = (AtomicBool::new(gso), Mutex::new(()));
-        Ok(Self { socket, local, mtu, gso, gro, fragmenting, counters: Counters::default() })
+        Ok(Self {
+            socket,
+            local,
+            mtu,
+            gso: AtomicBool::new(gso),
+            gro,
+            direct: Direct::new(wanted.direct),
+            buffer_bytes: wanted.buffer_bytes,
+            fragmenting: Mutex::new(()),
+            counters: Counters::default(),
+        })
     }
 
     /// The largest data segment of one packet: what the underlay's headers and ours leave of the MTU.
@@ -141,6 +158,10 @@ impl Link for Udp {
 
     fn poll_fd(&self) -> Option<RawFd> {
         Some(self.fd())
+    }
+
+    fn second_fd(&self) -> Option<RawFd> {
+        self.direct.fd()
     }
 
     fn stats(&self) -> LinkStats {

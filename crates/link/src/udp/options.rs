@@ -7,14 +7,27 @@ use std::os::fd::AsRawFd;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// A bound, non-blocking socket. One that is bound to an IPv6 wildcard address serves IPv4 as well.
-pub(super) fn open(local: SocketAddr) -> io::Result<Socket> {
+///
+/// `is_second`: the port is bound by another socket of this process, which permits it.
+pub(super) fn open(local: SocketAddr, is_second: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_nonblocking(true)?;
     if local.is_ipv6() {
         socket.set_only_v6(!local.ip().is_unspecified())?;
     }
+    if is_second {
+        socket.set_reuse_port(true)?;
+    }
     socket.bind(&local.into())?;
     Ok(socket)
+}
+
+/// `to` as a socket of IPv6 (`is_v6`), where IPv4 addresses are mapped, or of IPv4 names it.
+pub(super) fn target(to: SocketAddr, is_v6: bool) -> SocketAddr {
+    match to {
+        SocketAddr::V4(v4) if is_v6 => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
+        SocketAddr::V4(_) | SocketAddr::V6(_) => to,
+    }
 }
 
 /// [CDP-MTU-6] Sends with IP fragmentation forbidden, whatever the kernel believes of the path: a packet that is too

@@ -1,6 +1,7 @@
 //! Sending: a lone packet by `sendmsg`, everything else by groups that the kernel cuts.
 
 use std::io;
+use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -48,7 +49,7 @@ impl Udp {
             return self.send_fragmentable(&frame);
         }
         if left == 1 {
-            return self.send_lone(&frame);
+            return self.send_lone(&frame, true);
         }
         let gso = self.gso.load(Ordering::Relaxed);
         let mut scatter = Scatter::new();
@@ -85,10 +86,10 @@ impl Udp {
         Outcome::Sent(packets)
     }
 
-    /// One packet: no control message, no list of messages.
-    fn send_lone(&self, frame: &Frame<'_>) -> io::Result<usize> {
+    /// One packet: no control message, no list of messages. `may_be_direct`: by the socket of its peer, if it has one.
+    fn send_lone(&self, frame: &Frame<'_>, may_be_direct: bool) -> io::Result<usize> {
         for _ in 0..TRIES_MAX {
-            let error = match self.send_one(frame) {
+            let error = match self.send_one(frame, may_be_direct) {
                 Ok(bytes) => {
                     self.count_sent(1, bytes);
                     return Ok(1);
@@ -103,28 +104,17 @@ impl Udp {
         Ok(1)
     }
 
-    fn send_one(&self, frame: &Frame<'_>) -> io::Result<usize> {
+    fn send_one(&self, frame: &Frame<'_>, may_be_direct: bool) -> io::Result<usize> {
+        let way = may_be_direct.then(|| self.direct.way_to(frame.to)).flatten();
         let address = RawAddress::new(frame.to, self.local.is_ipv6());
-        let mut pieces = [frame.head, frame.body]
-            .map(|piece| libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() });
-        let message = libc::msghdr {
-            msg_name: address.as_ptr().cast_mut().cast(),
-            msg_namelen: address.len(),
-            msg_iov: pieces.as_mut_ptr(),
-            msg_iovlen: pieces.len(),
-            msg_control: ptr::null_mut(),
-            msg_controllen: 0,
-            msg_flags: 0,
+        let (fd, address) = match &way {
+            Some((fd, _)) => (*fd, None),
+            None => (self.fd(), Some(&address)),
         };
         let sent = if frame.body.is_empty() {
-            let (start, len) = (frame.head.as_ptr().cast(), frame.head.len());
-            // SAFETY: the bytes and the address live through the call and have the lengths given.
-            unsafe {
-                libc::sendto(self.fd(), start, len, libc::MSG_DONTWAIT, address.as_ptr(), address.len())
-            }
+            send_bytes(fd, frame.head, address)
         } else {
-            // SAFETY: pieces and address live through the call.
-            unsafe { libc::sendmsg(self.fd(), &raw const message, libc::MSG_DONTWAIT) }
+            send_pieces(fd, frame, address)
         };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
@@ -142,7 +132,7 @@ impl Udp {
         self.counters.gso_refused.add(1);
         let oversize = self.counters.dropped_oversize.get();
         for done in 0..count {
-            match self.send_lone(&batch.at(at)) {
+            match self.send_lone(&batch.at(at), true) {
                 Ok(_) => batch.advance(&mut at, 1),
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => return Ok(done),
@@ -162,7 +152,7 @@ impl Udp {
     fn send_fragmentable(&self, frame: &Frame<'_>) -> io::Result<usize> {
         let one_at_a_time = self.fragmenting.lock().unwrap_or_else(PoisonError::into_inner);
         options::allow_fragments(&self.socket, self.local.is_ipv6())?;
-        let sent = self.send_lone(frame);
+        let sent = self.send_lone(frame, false);
         options::forbid_fragments(&self.socket, self.local.is_ipv6())?;
         drop(one_at_a_time);
         if sent.is_ok() {
@@ -209,6 +199,34 @@ impl Udp {
         dropped.add(count);
         Ok(count)
     }
+}
+
+/// Where an address lies, and its length; of none where the socket is connected.
+fn raw(address: Option<&RawAddress>) -> (*const libc::sockaddr, libc::socklen_t) {
+    address.map_or((ptr::null(), 0), |address| (address.as_ptr(), address.len()))
+}
+
+fn send_bytes(fd: RawFd, bytes: &[u8], to: Option<&RawAddress>) -> isize {
+    let (name, name_len) = raw(to);
+    // SAFETY: the bytes and the address live through the call and have the lengths given.
+    unsafe { libc::sendto(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT, name, name_len) }
+}
+
+fn send_pieces(fd: RawFd, frame: &Frame<'_>, to: Option<&RawAddress>) -> isize {
+    let (name, name_len) = raw(to);
+    let mut pieces = [frame.head, frame.body]
+        .map(|piece| libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() });
+    let message = libc::msghdr {
+        msg_name: name.cast_mut().cast(),
+        msg_namelen: name_len,
+        msg_iov: pieces.as_mut_ptr(),
+        msg_iovlen: pieces.len(),
+        msg_control: ptr::null_mut(),
+        msg_controllen: 0,
+        msg_flags: 0,
+    };
+    // SAFETY: pieces and address live through the call.
+    unsafe { libc::sendmsg(fd, &raw const message, libc::MSG_DONTWAIT) }
 }
 
 /// Whether a group may have been refused because it was to be cut: no checksum offload on the way out (`EIO`), cutting

@@ -1,0 +1,173 @@
+//! How packets come: in runs, or one at a time from one peer, each after a wait or an answer (a ping-pong).
+
+use std::net::SocketAddr;
+
+/// Lone packets in a row from one peer before it is worth a socket of its own.
+const RUN: u32 = 32;
+/// Packets that lay there at once, each of them answered, before they count as a run all the same.
+const AT_ONCE_MAX: u32 = 32;
+/// Turns between two looks at the shared socket while a peer has its own.
+const LOOK_EVERY: u32 = 16;
+/// By so many turns a look is put off for turns that brought a packet, which is to be answered first.
+const LOOK_LATE: u32 = 48;
+/// A packet at the shared socket weighs as much as so many of the peer's.
+const OTHERS_WEIGH: u32 = 8;
+/// The largest weight that the peer's packets gather.
+const WEIGHT_MAX: u32 = 64;
+
+/// The rhythm of one socket, kept by whoever receives from it.
+#[derive(Default, Debug)]
+pub(crate) struct Rhythm {
+    /// Whether the last call that looked found the shared socket empty, after one packet at most.
+    is_sparse: bool,
+    partner: Option<SocketAddr>,
+    /// Lone packets of the partner, up to [`RUN`].
+    run: u32,
+    /// Packets from the partner's own socket since that was last empty.
+    at_once: u32,
+    /// How many send calls there had been when the last of them came.
+    sends: u64,
+    turns: u32,
+    weight: u32,
+}
+
+/// What a packet from the partner's own socket says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next {
+    /// The socket is asked again in the next turn.
+    Stop,
+    /// It came right behind another: packets come in runs again.
+    GoOn,
+}
+
+impl Rhythm {
+    /// Whether a packet at the shared socket is likely to be alone: then nothing is asked behind it.
+    #[inline]
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.is_sparse
+    }
+
+    /// The shared socket is empty, after `count` packets in one turn.
+    #[inline]
+    pub(crate) fn note_empty(&mut self, count: usize) {
+        self.is_sparse = count <= 1;
+        if count > 1 {
+            self.run = 0;
+        }
+    }
+
+    /// A packet came that was likely to be alone. True when its sender is now worth a socket of its own.
+    #[inline]
+    pub(crate) fn note_lone(&mut self, from: SocketAddr) -> bool {
+        self.is_sparse = false;
+        if self.partner != Some(from) {
+            self.partner = Some(from);
+            self.run = 0;
+        }
+        self.run += 1;
+        if self.run < RUN {
+            return false;
+        }
+        (self.run, self.at_once, self.turns, self.weight) = (0, 0, 0, WEIGHT_MAX);
+        true
+    }
+
+    /// A packet came from the partner's own socket, after so many send calls.
+    #[inline]
+    pub(crate) fn note_direct(&mut self, sends: u64) -> Next {
+        let is_answered = std::mem::replace(&mut self.sends, sends) != sends;
+        if self.at_once > 0 && (self.at_once >= AT_ONCE_MAX || !is_answered) {
+            return Next::GoOn;
+        }
+        self.at_once += 1;
+        self.weight = (self.weight + 1).min(WEIGHT_MAX);
+        Next::Stop
+    }
+
+    /// The partner's own socket is empty.
+    #[inline]
+    pub(crate) fn note_direct_empty(&mut self) {
+        self.at_once = 0;
+    }
+
+    /// Whether it is time for a look at the shared socket, in a turn in which the partner's brought `count` packets.
+    #[inline]
+    pub(crate) fn is_look_due(&mut self, count: usize) -> bool {
+        self.turns += 1;
+        let is_due = self.turns >= if count == 0 { LOOK_EVERY } else { LOOK_EVERY + LOOK_LATE };
+        if is_due {
+            self.turns = 0;
+        }
+        is_due
+    }
+
+    /// The shared socket brought `count` packets meanwhile. True when they are too many for one peer to be preferred.
+    pub(crate) fn note_others(&mut self, count: usize) -> bool {
+        let cost = u32::try_from(count).unwrap_or(u32::MAX).saturating_mul(OTHERS_WEIGH);
+        self.weight = self.weight.saturating_sub(cost);
+        self.weight == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(port: u16) -> SocketAddr {
+        ([10, 0, 0, 1], port).into()
+    }
+
+    /// Lone packets of a peer up to the one that gives it a socket.
+    fn partnered() -> Rhythm {
+        let mut rhythm = Rhythm::default();
+        for turn in 1..=RUN {
+            assert_eq!(rhythm.note_lone(peer(1)), turn == RUN);
+            rhythm.note_empty(0);
+        }
+        rhythm
+    }
+
+    #[test]
+    fn lone_packets_of_one_peer_earn_a_socket() {
+        partnered();
+        let mut rhythm = Rhythm::default();
+        assert!(
+            (0..2 * RUN).all(|turn| !rhythm.note_lone(peer(if turn % 2 == 0 { 1 } else { 2 }))),
+            "two peers in turns"
+        );
+        assert!((0..2 * RUN).all(|turn| {
+            rhythm.note_empty(if turn % 30 == 29 { 2 } else { 0 });
+            !rhythm.note_lone(peer(1))
+        }));
+    }
+
+    #[test]
+    fn a_packet_after_a_wait_or_an_answer_is_no_run() {
+        let mut rhythm = partnered();
+        assert_eq!(rhythm.note_direct(1), Next::Stop);
+        rhythm.note_direct_empty();
+        assert_eq!(rhythm.note_direct(1), Next::Stop);
+        assert_eq!(rhythm.note_direct(2), Next::Stop);
+        assert_eq!(rhythm.note_direct(2), Next::GoOn, "nothing was sent between");
+    }
+
+    #[test]
+    fn a_socket_that_is_never_empty_is_no_ping_pong() {
+        let mut rhythm = partnered();
+        assert!((0..u64::from(AT_ONCE_MAX)).all(|sends| rhythm.note_direct(sends + 1) == Next::Stop));
+        assert_eq!(rhythm.note_direct(1000), Next::GoOn);
+    }
+
+    #[test]
+    fn others_are_looked_at_and_end_the_preference_when_they_are_many() {
+        let mut rhythm = partnered();
+        assert_eq!((0..3 * LOOK_EVERY).filter(|_| rhythm.is_look_due(0)).count(), 3);
+        assert_eq!((0..LOOK_EVERY + LOOK_LATE).filter(|_| rhythm.is_look_due(1)).count(), 1);
+        assert!(!rhythm.note_others(1));
+        for sends in 0..u64::from(OTHERS_WEIGH) {
+            rhythm.note_direct_empty();
+            rhythm.note_direct(sends);
+        }
+        assert_eq!((1..).find(|_| rhythm.note_others(1)), Some(WEIGHT_MAX / OTHERS_WEIGH));
+    }
+}

@@ -1,0 +1,153 @@
+//! The socket of its own that a peer gets with whom single packets go to and fro.
+
+use weft_link::{Link, RecvBatch, Udp, UdpOptions};
+
+const HOMES: [&str; 4] = ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0", "[::]:0"];
+
+use helpers::*;
+
+#[test]
+fn a_ping_pong_earns_a_socket_of_its_own_at_either_end_and_nothing_else_does() {
+    for home in HOMES {
+        let (mut here, mut there) = (End::new(home), End::new(home));
+        let to = there.address(&here);
+        for _ in 0..100 {
+            here.send(to, &packets(4, 700));
+            there.receive(4);
+        }
+        assert_eq!(there.link.second_fd(), None, "{home}");
+        ping_pong(&mut here, &mut there, 200);
+        assert!(here.link.second_fd().is_some() && there.link.second_fd().is_some(), "{home}");
+    }
+}
+
+#[test]
+fn a_run_of_packets_after_a_ping_pong_arrives_whole_and_in_order_and_so_again() {
+    let (mut here, mut there) = (End::new(HOMES[0]), End::new(HOMES[0]));
+    let run = packets(300, 1200);
+    for _ in 0..5 {
+        ping_pong(&mut here, &mut there, 100);
+        let (to, from) = (there.address(&here), here.address(&there));
+        here.send(to, &run);
+        let got = there.receive(run.len());
+        assert!(got.iter().map(|(_, bytes)| bytes).eq(&run));
+        assert!(got.iter().all(|(source, _)| *source == from));
+        there.send(from, &packets(1, 10));
+        here.receive(1);
+    }
+}
+
+#[test]
+fn others_are_heard_while_one_peer_has_its_own_socket() {
+    let (mut here, mut there, other) = (End::new(HOMES[2]), End::new(HOMES[0]), End::new(HOMES[0]));
+    ping_pong(&mut here, &mut there, 100);
+    let to = here.address(&other);
+    for round in 0..100 {
+        other.send(to, &packets(1, 100 + round));
+        assert_eq!(here.receive(1), [(other.link.info().local, vec![0; 100 + round])]);
+    }
+    ping_pong(&mut here, &mut there, 100);
+}
+
+#[test]
+fn large_and_small_packets_go_by_it() {
+    let (mut here, mut there) = (End::new(HOMES[0]), End::new(HOMES[0]));
+    ping_pong(&mut here, &mut there, 100);
+    let (to, from) = (there.address(&here), here.address(&there));
+    for len in [0, 1, 28, 255, 256, 257, 1472] {
+        here.send(to, &packets(1, len));
+        assert_eq!(there.receive(1), [(from, vec![0; len])]);
+        there.send(from, &packets(1, len));
+        assert_eq!(here.receive(1), [(to, vec![0; len])]);
+    }
+}
+
+#[test]
+fn the_port_stays_its_owners() {
+    let (mut here, mut there) = (End::new(HOMES[0]), End::new(HOMES[0]));
+    ping_pong(&mut here, &mut there, 100);
+    let taken = Udp::bind(here.link.info().local).unwrap_err();
+    assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
+}
+
+#[test]
+fn it_can_be_declined() {
+    let plain = UdpOptions { direct: false, ..UdpOptions::default() };
+    let link = Udp::bind_with(HOMES[0].parse().unwrap(), &plain).unwrap();
+    let (mut here, mut there) = (End { link, batch: RecvBatch::new() }, End::new(HOMES[0]));
+    ping_pong(&mut here, &mut there, 100);
+    assert_eq!(here.link.second_fd(), None);
+}
+
+#[cfg(test)]
+mod helpers {
+    use std::net::SocketAddr;
+    use std::time::{Duration, Instant};
+
+    use weft_link::{Link, RecvBatch, SendBatch, Udp, wait};
+
+    pub(super) struct End {
+        pub(super) link: Udp,
+        pub(super) batch: RecvBatch,
+    }
+
+    impl End {
+        pub(super) fn new(home: &str) -> Self {
+            Self { link: Udp::bind(home.parse().unwrap()).unwrap(), batch: RecvBatch::new() }
+        }
+
+        /// Where others reach it on this machine, from a socket like `from`.
+        pub(super) fn address(&self, from: &Self) -> SocketAddr {
+            let mut address = self.link.info().local;
+            if address.ip().is_unspecified() {
+                let is_v4 = from.link.info().local.is_ipv4();
+                address.set_ip(if is_v4 { [127, 0, 0, 1].into() } else { "::1".parse().unwrap() });
+            }
+            address
+        }
+
+        pub(super) fn send(&self, to: SocketAddr, packets: &[Vec<u8>]) {
+            let mut out = SendBatch::new();
+            packets.iter().for_each(|packet| out.push_slice(to, packet));
+            assert_eq!(self.link.send(&mut out).unwrap(), packets.len());
+        }
+
+        /// Sleeps as the engine does, on both descriptors, and receives `count` packets.
+        pub(super) fn receive(&mut self, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
+            let mut got = Vec::new();
+            let started = Instant::now();
+            while got.len() < count {
+                assert!(started.elapsed() < Duration::from_secs(10), "only {} of {count} came", got.len());
+                let main = self.link.poll_fd().unwrap();
+                let fds = [main, self.link.second_fd().unwrap_or(main)];
+                wait(&fds, Some(Duration::from_secs(1))).unwrap();
+                self.link.recv(&mut self.batch).unwrap();
+                got.extend(self.batch.drain().map(|packet| (packet.from, packet.bytes.to_vec())));
+            }
+            got
+        }
+
+        /// Looks at an empty link once, as a spinning thread does.
+        pub(super) fn look(&mut self) {
+            assert_eq!(self.link.recv(&mut self.batch).unwrap(), 0);
+        }
+    }
+
+    pub(super) fn packets(count: usize, len: usize) -> Vec<Vec<u8>> {
+        (0..count).map(|n| vec![u8::try_from(n % 251).unwrap(); len]).collect()
+    }
+
+    /// Exchanges lone packets, and checks each.
+    pub(super) fn ping_pong(here: &mut End, there: &mut End, rounds: usize) {
+        let (to_there, to_here) = (there.address(here), here.address(there));
+        for round in 0..rounds {
+            let message = vec![u8::try_from(round % 251).unwrap(); 64];
+            here.look();
+            there.look();
+            here.send(to_there, std::slice::from_ref(&message));
+            assert_eq!(there.receive(1), [(to_here, message.clone())]);
+            there.send(to_here, std::slice::from_ref(&message));
+            assert_eq!(here.receive(1), [(to_there, message)]);
+        }
+    }
+}
