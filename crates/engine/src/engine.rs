@@ -28,6 +28,7 @@ use crate::port::Port;
 use crate::random;
 use crate::service;
 use crate::settings::{Settings, Workers};
+use crate::slot::Slot;
 use crate::stats;
 use crate::table::Limits;
 use crate::waiters::Interest;
@@ -150,7 +151,7 @@ impl Engine {
     // ── The end ───────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Closes every connection by FIN, waits at most `limit`, and resets what is left ([CDP-ST-H]). Returns how many
-    /// had to be reset.
+    /// had to be reset. Part of that time is for peers that close themselves and may not have heard our answer.
     pub fn shutdown(&self, limit: Duration) -> usize {
         self.core.is_down.store(true, Ordering::SeqCst);
         let listeners: Vec<_> = self.core.listeners.read().values().cloned().collect();
@@ -167,10 +168,24 @@ impl Engine {
         late.iter().for_each(|slot| {
             self.operate(slot, |live, now| live.connection.abort_with(now, Reason::DIED));
         });
+        self.answer_repeats(&slots, deadline);
         // Nothing more is to be told. The answering thread must not find the lock taken.
         let control = self.control.lock().take();
         drop(control);
         late.len()
+    }
+
+    /// [CDP-ST-C] Both ends pass through QUIET and keep receiving there: the acknowledgement of a peer's FIN may be lost,
+    /// and a peer that repeats its FIN to nobody waits for FIN_GIVE_UP. The engine's threads answer meanwhile.
+    fn answer_repeats(&self, slots: &[Arc<Slot>], deadline: Instant) {
+        while let Some(until) = slots.iter().filter_map(|slot| slot.answers_until()).max() {
+            let now = clock::now();
+            let rest = until.min(deadline).saturating_since(now);
+            if rest.is_zero() {
+                return;
+            }
+            std::thread::sleep(rest);
+        }
     }
 
     pub(crate) fn core(&self) -> &Core {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use weft_base::{FlowKey, Instant, Service};
-use weft_proto::Connection;
+use weft_proto::{Connection, State};
 use weft_sync::{Look, SlotGuard};
 use weft_wire::Packet;
 
@@ -104,6 +104,9 @@ pub struct Slot {
     pub(crate) listening: Option<Arc<Listening>>,
 }
 
+/// Retransmission time-outs for which a peer's FIN may come again: the first repetition and the second.
+const REPEAT_RTOS: u32 = 3;
+
 const IDLE: u8 = 0;
 const CLAIMED: u8 = 1;
 const CLAIMED_AGAIN: u8 = 2;
@@ -154,6 +157,16 @@ impl Slot {
     #[must_use]
     pub fn peer_underlay(&self) -> SocketAddr {
         self.look().to
+    }
+
+    /// Until when a peer that has closed may be expected to repeat its FIN, should it not have heard our answer.
+    pub(crate) fn answers_until(&self) -> Option<Instant> {
+        let live = self.look();
+        let connection = &live.connection;
+        // A REASON without an error came with a FIN.
+        let has_fin = connection.close_result().is_some_and(|result| result.reason.is_some());
+        let is_quiet = connection.state() == State::Quiet;
+        (is_quiet && has_fin).then(|| connection.heard_at() + connection.path_stats().rto * REPEAT_RTOS)
     }
 
     pub(crate) fn home(&self) -> usize {

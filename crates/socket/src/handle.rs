@@ -180,7 +180,11 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // The last handle is gone: an orderly close goes on in the background.
-        self.engine.release(&self.slot);
+        // The last handle is gone: an orderly close goes on in the background, unless there is no order.
+        if std::thread::panicking() {
+            self.engine.abandon(&self.slot);
+        } else {
+            self.engine.release(&self.slot);
+        }
     }
 }

@@ -18,6 +18,9 @@ use crate::{ConnectError, ListenError, Listener, NodeStats, OpenError, Options, 
 /// the last clone and the last of its sockets and listeners are gone: connections that are still open are then
 /// closed by FIN within a bounded time (see [`Node::shutdown`]).
 ///
+/// Nothing of this happens in a process that is killed, or that ends while nodes live in statics or in threads that
+/// nobody joins: their peers are left to find out by time-out. Call [`Node::shutdown`] before the process ends.
+///
 /// ```
 /// use weft_socket::{Node, Options, Target};
 ///

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use weft_base::Instant;
 use weft_proto::{CloseResult, Connection, Error, Message, Received, RecvError, SendError, State};
+use weft_wire::Reason;
 
 use super::Engine;
 use crate::clock;
@@ -157,6 +158,16 @@ impl Engine {
         self.operate(slot, |live, now| {
             live.is_released = true;
             live.connection.close(now);
+        });
+    }
+
+    /// As [`Engine::release`], by a thread that fails: the connection is reset, so that its peer does not take what arrived
+    /// for the whole.
+    pub fn abandon(&self, slot: &Arc<Slot>) {
+        self.operate(slot, |live, now| {
+            live.is_released = true;
+            // [CDP-ST-H] RST|ACK with REASON 4
+            live.connection.abort_with(now, Reason::DIED);
         });
     }
 
