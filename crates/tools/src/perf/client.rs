@@ -13,7 +13,6 @@ use super::protocol::{
     Answer, Direction, Finish, Greeting, Request, Results, Service, Start, VERSION, hear, tell,
 };
 use super::report::{Interval, Report, Test};
-use super::server::stop_after;
 use super::traffic::Flow;
 use crate::cpu::CpuTime;
 use crate::exit::{Code, Failure};
@@ -121,14 +120,11 @@ impl Client<'_> {
             .into_iter()
             .map(|socket| Flow::start(socket, &self.request, sends, receives, &stop))
             .collect();
-        if self.request.bytes.is_none() {
-            stop_after(&stop, Duration::from_millis(self.request.time_ms));
-        }
         let test = Test::new(&self.request, self.target, &flows[0].socket.stats());
         if !self.args.json {
             test.head().iter().for_each(|line| say::line(line));
         }
-        let intervals = self.watch(&flows, &stop, started_at, interrupted);
+        let intervals = self.watch(&flows, started_at, interrupted);
         stop.store(true, Ordering::Relaxed);
         let sent: Vec<(u64, Option<String>)> = flows.iter_mut().map(Flow::finish_sending).collect();
         let cpu = CpuTime::now().since(cpu_before, started_at.elapsed());
@@ -178,20 +174,14 @@ impl Client<'_> {
     }
 
     /// Looks at the counters until the test is over.
-    fn watch(
-        &self,
-        flows: &[Flow],
-        stop: &AtomicBool,
-        started_at: Instant,
-        interrupted: &AtomicBool,
-    ) -> Vec<Interval> {
+    fn watch(&self, flows: &[Flow], started_at: Instant, interrupted: &AtomicBool) -> Vec<Interval> {
         let mut intervals = Vec::new();
         let mut before = Interval::origin(flows);
         let mut due = self.args.interval;
         loop {
             let is_over = interrupted.load(Ordering::Relaxed)
                 || match self.request.bytes {
-                    None => stop.load(Ordering::Relaxed),
+                    None => started_at.elapsed() >= self.request.time(),
                     Some(bytes) => flows.iter().all(|flow| {
                         let to_come = if self.request.direction.server_sends() { bytes } else { 0 };
                         flow.has_sent_all() && flow.received.bytes() >= to_come

@@ -119,6 +119,11 @@ impl Service {
 }
 
 impl Request {
+    /// How long the senders send, unless a number of bytes ends it.
+    pub(super) fn time(&self) -> Duration {
+        Duration::from_millis(self.time_ms)
+    }
+
     /// What is wrong with it.
     pub(super) fn check(&self) -> Result<(), String> {
         match self {

@@ -145,13 +145,8 @@ impl Server {
         let mut flows: Vec<Flow> =
             sockets.into_iter().map(|socket| Flow::start(socket, &request, sends, receives, &stop)).collect();
         tell(&mut control, &Start {})?;
-        if sends && request.bytes.is_none() {
-            stop_after(&stop, Duration::from_millis(request.time_ms));
-        }
         let finish = hear::<Finish>(&mut control);
-        if finish.is_err() {
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
         let finish = finish?;
         let cpu = CpuTime::now().since(cpu_before, started_at.elapsed());
         let connections = flows
@@ -168,15 +163,6 @@ impl Server {
         let (sent, received) = super::report::totals(&results.connections);
         Ok(format!("sent {}, received {}", crate::units::bytes(sent), crate::units::bytes(received)))
     }
-}
-
-/// Raises the flag when the time of the test is over.
-pub(super) fn stop_after(stop: &Arc<AtomicBool>, time: Duration) {
-    let stop = stop.clone();
-    thread::spawn(move || {
-        thread::sleep(time);
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
-    });
 }
 
 fn greeting_of(socket: &Socket) -> Option<Greeting> {

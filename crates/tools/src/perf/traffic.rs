@@ -16,6 +16,8 @@ const STREAM_BUFFER_BYTES: usize = 128 << 10;
 const DRAIN_TIME: Duration = Duration::from_secs(20);
 /// Messages between two looks at the clock: a look costs as much as a small message.
 const CLOCK_EVERY: u64 = 256;
+/// Bytes of a message beside which a look at the clock costs nothing.
+const LARGE_BYTES: usize = 16 << 10;
 /// The total is not known yet.
 const UNKNOWN: u64 = u64::MAX;
 
@@ -86,6 +88,7 @@ impl Flow {
                 count: sent.clone(),
                 size,
                 limit: request.bytes,
+                time: request.bytes.is_none().then(|| request.time()),
                 stop: stop.clone(),
             };
             thread::spawn(move || load.run(started_at))
@@ -149,6 +152,9 @@ struct Sending {
     count: Arc<Count>,
     size: usize,
     limit: Option<u64>,
+    /// When to stop, counted from the start. Its own clock tells: under real-time priority no other thread of this core
+    /// runs while this one does.
+    time: Option<Duration>,
     stop: Arc<AtomicBool>,
 }
 
@@ -157,7 +163,7 @@ impl Sending {
         let data: Vec<u8> = (0..=255).cycle().take(self.size).collect();
         let mut left = self.limit.unwrap_or(u64::MAX);
         let error = loop {
-            if left == 0 || self.stop.load(Ordering::Relaxed) {
+            if left == 0 || self.stop.load(Ordering::Relaxed) || self.is_over(started_at) {
                 break None;
             }
             let len = self.size.min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -173,6 +179,12 @@ impl Sending {
         self.socket.flush();
         self.count.mark(started_at);
         error
+    }
+
+    /// Looks at the clock after large messages, and now and then after small ones.
+    fn is_over(&self, started_at: Instant) -> bool {
+        (self.size >= LARGE_BYTES || self.count.messages().is_multiple_of(CLOCK_EVERY))
+            && self.time.is_some_and(|time| started_at.elapsed() >= time)
     }
 }
 
