@@ -5,6 +5,7 @@
 //! it. The text is made by a function the engine's user hands in, since words belong to the face. The directory is
 //! `$XDG_RUNTIME_DIR/weft`, or `/tmp/weft-UID`, and only its owner may enter it.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -49,30 +50,24 @@ impl Control {
     }
 }
 
-/// A socket that listens before it has its name, so that whoever finds it under that name can connect.
+/// Of several nodes that want a name one gets it. A process that died gives it up.
 fn bind(path: &Path, name: &str) -> io::Result<UnixListener> {
-    let unnamed = path.with_file_name(format!(".{}-{name}", std::process::id()));
-    // An earlier process of this number may have died between the two steps.
-    let _ = std::fs::remove_file(&unnamed);
-    let listener = UnixListener::bind(&unnamed)?;
-    let named = std::fs::set_permissions(&unnamed, std::fs::Permissions::from_mode(0o600))
-        .and_then(|()| give_name(&unnamed, path, name));
-    std::fs::remove_file(&unnamed)?;
-    named.map(|()| listener)
+    let _alone = lock()?;
+    if path.exists() && !is_left_behind(path)? {
+        let why = format!("a node named \"{name}\" answers already; choose another name for the statistics");
+        return Err(io::Error::new(io::ErrorKind::AddrInUse, why));
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
 }
 
-/// Of several nodes that want a name one gets it. A process that died gives it up.
-fn give_name(unnamed: &Path, path: &Path, name: &str) -> io::Result<()> {
-    if is_left_behind(path) {
-        std::fs::remove_file(path)?;
-    }
-    std::fs::hard_link(unnamed, path).map_err(|error| {
-        if error.kind() != io::ErrorKind::AlreadyExists {
-            return error;
-        }
-        let why = format!("a node named \"{name}\" answers already; choose another name for the statistics");
-        io::Error::new(io::ErrorKind::AddrInUse, why)
-    })
+/// Held while sockets get and lose their names, so that one which does not listen yet is not taken for one that nobody
+/// listens on any more, nor a new one removed in place of an old one.
+fn lock() -> io::Result<File> {
+    let directory = File::open(directory()?)?;
+    directory.lock()?;
+    Ok(directory)
 }
 
 fn answer(listener: &UnixListener, stop: &AtomicBool, describe: &Describe) {
@@ -89,6 +84,8 @@ fn answer(listener: &UnixListener, stop: &AtomicBool, describe: &Describe) {
 
 impl Drop for Control {
     fn drop(&mut self) {
+        // Without the lock somebody who lists may remove the file first.
+        let _alone = lock();
         self.is_stopping.store(true, Ordering::SeqCst);
         // Ends the accept.
         let _ = UnixStream::connect(&self.path);
@@ -139,25 +136,28 @@ fn path_of(name: &str) -> io::Result<PathBuf> {
 /// # Errors
 /// When the directory cannot be read.
 pub fn list() -> io::Result<Vec<String>> {
+    let _alone = lock()?;
     let mut names = Vec::new();
     for entry in std::fs::read_dir(directory()?)? {
         let entry = entry?;
-        if let Some(name) = entry.file_name().to_str().and_then(|name| name.strip_suffix(SUFFIX)) {
-            if is_left_behind(&entry.path()) {
-                // Somebody else who lists may be faster.
-                let _ = std::fs::remove_file(entry.path());
-            } else {
-                names.push(name.to_owned());
-            }
+        if let Some(name) = entry.file_name().to_str().and_then(|name| name.strip_suffix(SUFFIX))
+            && !is_left_behind(&entry.path())?
+        {
+            names.push(name.to_owned());
         }
     }
     names.sort();
     Ok(names)
 }
 
-/// Whether this is a socket that nobody listens on. One that is busy, or gone by now, is not.
-fn is_left_behind(path: &Path) -> bool {
-    UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+/// Whether nobody listens on this socket; it is removed then. One that is too busy to answer now lives.
+fn is_left_behind(path: &Path) -> io::Result<bool> {
+    let is_refused =
+        UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    if is_refused {
+        std::fs::remove_file(path)?;
+    }
+    Ok(is_refused)
 }
 
 /// What the node `name` says of itself.
@@ -214,17 +214,34 @@ mod tests {
     fn who_was_killed_is_not_listed_and_leaves_nothing() {
         let name = own_name("killed");
         let left = path_of(&name).unwrap();
+        let alone = lock().unwrap();
         drop(UnixListener::bind(&left).unwrap());
+        drop(alone);
         let alive = own_name("alive");
         let control = Control::open(&alive, Arc::new(String::new)).unwrap();
         let names = list().unwrap();
         assert!(names.contains(&alive) && !names.contains(&name), "{names:?}");
         assert!(!left.exists());
-        // Neither a name that was taken nor one that was given leaves anything else in the directory.
-        assert!(Control::open(&alive, Arc::new(String::new)).is_err());
         drop(control);
-        let own = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().contains(&alive);
-        assert_eq!(std::fs::read_dir(directory().unwrap()).unwrap().flatten().filter(own).count(), 0);
+        assert!(!path_of(&alive).unwrap().exists());
+    }
+
+    #[test]
+    fn nodes_come_and_go_while_others_list_them() {
+        std::thread::scope(|scope| {
+            for index in 0..3 {
+                scope.spawn(move || {
+                    let name = own_name(&format!("busy-{index}"));
+                    for _ in 0..50 {
+                        let control = Control::open(&name, Arc::new(|| "{}".to_owned())).unwrap();
+                        assert!(list().unwrap().contains(&name));
+                        assert_eq!(query(&name).unwrap(), "{}");
+                        drop(control);
+                        assert!(!list().unwrap().contains(&name));
+                    }
+                });
+            }
+        });
     }
 
     #[test]
