@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use weft_base::{Instant, NodeId};
-use weft_link::{Link, Udp};
+use weft_link::{Link, Udp, UdpOptions};
 use weft_proto::limiter::EchoResetLimiter;
 use weft_sync::{Mutex, RwLock, SpinLock};
 use weft_wire::Reason;
@@ -231,9 +231,6 @@ fn links(settings: &Settings) -> io::Result<Vec<Arc<dyn Link>>> {
     if !settings.links.is_empty() {
         return Ok(settings.links.clone());
     }
-    if settings.ports > 1 {
-        let why = "several UDP sockets on one address are not offered; give the links one by one";
-        return Err(io::Error::new(io::ErrorKind::Unsupported, why));
-    }
-    Ok(vec![Arc::new(Udp::bind(settings.bind)?)])
+    let group = Udp::bind_group(settings.bind, settings.ports.max(1), &UdpOptions::default())?;
+    Ok(group.into_iter().map(|link| Arc::new(link) as Arc<dyn Link>).collect())
 }

@@ -31,7 +31,8 @@ pub struct Settings {
     pub bind: SocketAddr,
     /// Links to use instead of UDP sockets of the engine's own, a port each.
     pub links: Vec<Arc<dyn Link>>,
-    /// UDP sockets that share the address, a port each.
+    /// UDP sockets that share the address, a port each, where `links` is empty. All packets of one remote address come in
+    /// by one of them.
     pub ports: usize,
     /// Where other nodes are reached ([CDP-ADR-6]).
     pub peers: Vec<(NodeId, SocketAddr)>,

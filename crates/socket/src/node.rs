@@ -180,6 +180,9 @@ impl NodeBuilder {
     }
 
     /// How many UDP sockets share the bound address (SO_REUSEPORT), each with turns of its own. Default 1.
+    ///
+    /// The kernel gives all packets of one remote address and UDP port to one of them, so they share the work of a node
+    /// with many peers, and not that of one with many connections to one peer.
     pub fn ports(mut self, ports: usize) -> Self {
         self.ports = ports;
         self

@@ -101,12 +101,37 @@ impl Udp {
     /// What the kernel says of the address. Offloads and buffer sizes that it does not give are no errors; ask
     /// [`Link::info`].
     pub fn bind_with(local: SocketAddr, wanted: &UdpOptions) -> io::Result<Self> {
-        let socket = options::open(local, false)?;
+        Self::over(options::open(local, false)?, wanted)
+    }
+
+    /// Opens `count` links at one address, which share what arrives: the kernel picks one for each remote address, and all
+    /// that comes from there goes to it. Each sends as any link at `local` does.
+    ///
+    /// Other processes of the same user may join them; one that opens a link or links of its own is refused.
+    ///
+    /// # Errors
+    /// As [`Udp::bind_with`]; and where the system cannot share an address (`SO_REUSEPORT`).
+    pub fn bind_group(local: SocketAddr, count: usize, wanted: &UdpOptions) -> io::Result<Vec<Self>> {
+        // The first takes the address for itself, so that one in use is noticed.
+        let first = Self::bind_with(local, wanted)?;
+        let local = first.local;
+        if count > 1 {
+            first.socket.set_reuse_port(true)?;
+        }
+        let mut group = vec![first];
+        for _ in 1..count {
+            group.push(Self::over(options::open(local, true)?, wanted)?);
+        }
+        Ok(group)
+    }
+
+    /// A link over a bound socket.
+    fn over(socket: Socket, wanted: &UdpOptions) -> io::Result<Self> {
+        let local = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::Unsupported)?;
         options::forbid_fragments(&socket, local.is_ipv6())?;
         options::enlarge_buffers(&socket, wanted.buffer_bytes);
         let gso = wanted.gso && options::has_gso(&socket);
         let gro = wanted.gro && options::enable_gro(&socket);
-        let local = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::Unsupported)?;
         let mtu = wanted.mtu.or_else(|| interface::mtu_for(local.ip())).unwrap_or(MTU_UNKNOWN).min(MTU_MAX);
         Ok(Self {
             socket,
