@@ -293,6 +293,7 @@ fn port_stats(port: &weft_engine::PortStats) -> PortStats {
         send_calls: port.counters.send_calls,
         sleeps: port.sleeps,
         backlogged: port.backlogged,
+        stuck_drops: port.stuck_drops,
     }
 }
 

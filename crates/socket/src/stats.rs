@@ -161,6 +161,8 @@ pub struct PortStats {
     pub sleeps: u64,
     /// Packets left at a slot that was busy.
     pub backlogged: u64,
+    /// Packets dropped because the link took no more for some milliseconds, as a network would drop them.
+    pub stuck_drops: u64,
 }
 
 /// A listener, as a snapshot shows it.
@@ -259,7 +261,7 @@ impl PortStats {
     fn to_json(&self) -> String {
         format!(
             "{{\"link\":{},\"underlay\":\"{}\",\"turns\":{},\"busy_turns\":{},\"packets_in\":{},\"packets_out\":{},\
-             \"bytes_in\":{},\"bytes_out\":{},\"receive_calls\":{},\"send_calls\":{},\"sleeps\":{},\"backlogged\":{}}}",
+             \"bytes_in\":{},\"bytes_out\":{},\"receive_calls\":{},\"send_calls\":{},\"sleeps\":{},\"backlogged\":{},\"stuck_drops\":{}}}",
             quoted(&self.link),
             self.underlay,
             self.turns,
@@ -271,7 +273,8 @@ impl PortStats {
             self.receive_calls,
             self.send_calls,
             self.sleeps,
-            self.backlogged
+            self.backlogged,
+            self.stuck_drops
         )
     }
 }

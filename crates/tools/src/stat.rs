@@ -93,8 +93,9 @@ fn show(args: &Args) -> Result<(), Failure> {
 fn lines(name: &str, node: &Value) -> Vec<String> {
     let mut lines = vec![format!("{name}  node {} at UDP {}", text(&node["node"]), text(&node["underlay"]))];
     for port in array(&node["ports"]) {
+        let stuck = number(&port["stuck_drops"]);
         lines.push(format!(
-            "    {}: in {} packets, {}  out {} packets, {}  per call {:.1} in, {:.1} out",
+            "    {}: in {} packets, {}  out {} packets, {}  per call {:.1} in, {:.1} out{}",
             text(&port["link"]),
             number(&port["packets_in"]),
             units::bytes(number(&port["bytes_in"])),
@@ -102,6 +103,7 @@ fn lines(name: &str, node: &Value) -> Vec<String> {
             units::bytes(number(&port["bytes_out"])),
             ratio(&port["packets_in"], &port["receive_calls"]),
             ratio(&port["packets_out"], &port["send_calls"]),
+            if stuck > 0 { format!("  dropped {stuck} that the link did not take") } else { String::new() },
         ));
     }
     let drops: Vec<String> = node["drops"]
@@ -198,7 +200,7 @@ mod tests {
     fn a_node_is_shown_with_links_listeners_and_connections() {
         let node = serde_json::json!({
             "node": "0x800001", "underlay": "127.0.0.1:9", "drops": {"short": 3},
-            "ports": [{"link": "udp", "packets_in": 10, "receive_calls": 4, "bytes_in": 2048}],
+            "ports": [{"link": "udp", "packets_in": 10, "receive_calls": 4, "bytes_in": 2048, "stuck_drops": 5}],
             "listeners": [{"address": "0x800001:7", "service": "stream", "accepted": 2}],
             "connections": [{"state": "ESTABLISHED", "service": "stream", "rtt_ns": 120_000, "limited_by": "path loss"}],
         });
@@ -207,6 +209,7 @@ mod tests {
             "perf-7  node 0x800001 at UDP 127.0.0.1:9",
             "udp: in 10 packets, 2.00 KiB",
             "per call 2.5 in",
+            "dropped 5 that the link did not take",
             "dropped: short 3",
             "LISTEN       stream    0x800001:7  waiting 0, half-open 0, accepted 2",
             "ESTABLISHED",
