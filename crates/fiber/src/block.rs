@@ -1,0 +1,262 @@
+//! The control block of a fiber: its processor context, identity, state and result, right above its stack.
+
+use std::cell::{Cell, UnsafeCell};
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use corosensei::{Coroutine, Yielder};
+
+use crate::event::Event;
+use crate::job::{Job, PAYLOAD};
+use crate::latch::Latch;
+use crate::name::Name;
+use crate::queue::{Link, Linked};
+use crate::runtime::Shared;
+use crate::shell;
+use crate::stack::Region;
+use crate::storage::Locals;
+use crate::wait::{Outcome, word};
+use crate::why::Why;
+use crate::worker::Worker;
+
+/// What a fiber asks of its worker when it leaves its stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    /// Run others first.
+    Yield,
+    /// Sleep on the block's word.
+    Park,
+    /// The fiber has ended.
+    Exit,
+    /// The fiber has come to the end of its stack, and cannot go on.
+    Overflow,
+}
+
+/// How a fiber ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It has not.
+    None,
+    /// With a value, in the payload.
+    Value,
+    /// With a panic, boxed in the payload.
+    Panicked,
+    Cancelled,
+    Overflowed,
+    /// What it ended with has been taken.
+    Taken,
+}
+
+/// The processor context: a coroutine that runs one job after the other.
+pub(crate) type Context = Coroutine<*const Worker, Command, (), Region>;
+/// The fiber's side of it.
+pub(crate) type Yield = Yielder<*const Worker, Command>;
+
+/// `flags`: it shall unwind at its next switch point.
+pub(crate) const CANCELLED: u32 = 1;
+
+/// The block and the frames of its shell share a page with room for a shallow fiber.
+const _: () = assert!(size_of::<Block>() <= 1024);
+
+/// A fiber.
+///
+/// Fields that are cells belong to whoever the fiber is with: its worker while it runs or is in a private queue, and
+/// the lock of the public queue it is in. Fields that are atomic are looked at from anywhere.
+#[repr(C, align(64))]
+pub(crate) struct Block {
+    link: Link<Self>,
+    /// See [`crate::wait`].
+    pub(crate) word: AtomicU32,
+    pub(crate) flags: AtomicU32,
+    /// The worker that runs it, once it has started.
+    pub(crate) home: AtomicPtr<Worker>,
+    /// The number of the worker it is bound to, and one; zero if none.
+    pub(crate) bound_to: AtomicU32,
+    /// Whether any worker may run it although it has started.
+    pub(crate) roams: Cell<bool>,
+    /// Whether it must wake where it went to sleep, because its worker keeps something for it.
+    stays: AtomicBool,
+    /// Whether it has run.
+    pub(crate) is_started: Cell<bool>,
+    /// Whether it never changes threads, since its closure cannot.
+    pub(crate) is_local: AtomicBool,
+    /// Whether it has started and does not roam, for those who want to bind it.
+    pub(crate) is_settled: AtomicBool,
+    pub(crate) ending: Cell<Ending>,
+    pub(crate) is_shielded: Cell<bool>,
+    sleeps_deep: Cell<bool>,
+    pub(crate) yielder: Cell<*const Yield>,
+    pub(crate) context: UnsafeCell<ManuallyDrop<Context>>,
+    pub(crate) refs: AtomicU32,
+    pub(crate) job: Cell<&'static Job>,
+    pub(crate) latch: Latch,
+    /// Zero if the region is free.
+    pub(crate) id: AtomicU64,
+    /// What it waits for, as a number; zero if it does not.
+    why: AtomicU8,
+    has_deadline: AtomicBool,
+    object: AtomicUsize,
+    pub(crate) name: Name,
+    pub(crate) permit: Event,
+    pub(crate) locals: Cell<*mut Locals>,
+    pub(crate) region: Region,
+    pub(crate) shared: *const Shared,
+    pub(crate) payload: UnsafeCell<MaybeUninit<[u128; PAYLOAD / 16]>>,
+}
+
+// SAFETY: one link, used by run queues only.
+unsafe impl Linked for Block {
+    #[inline(always)]
+    fn link(&self) -> &Link<Self> {
+        &self.link
+    }
+}
+
+// SAFETY: see the type's comment: cells have one owner at a time, handed on through locks and atomic words.
+unsafe impl Sync for Block {}
+// SAFETY: as above.
+unsafe impl Send for Block {}
+
+impl Block {
+    /// The place of the block in `region`.
+    pub(crate) fn in_region(region: Region) -> NonNull<Self> {
+        let (_, block) = region.bounds();
+        NonNull::new(ptr::with_exposed_provenance_mut(block)).expect("a region is not at zero")
+    }
+
+    /// Makes the block and the context of a region that was never used.
+    pub(crate) fn create(region: Region, shared: &Shared) -> NonNull<Self> {
+        let place = Self::in_region(region);
+        let context = Coroutine::with_stack(region, move |yielder: &Yield, _: *const Worker| {
+            // SAFETY: the block is written before the context runs, and outlives it.
+            shell::run(unsafe { place.as_ref() }, yielder);
+        });
+        let block = Self {
+            link: Link::new(),
+            word: AtomicU32::new(word::SIGNALLED),
+            flags: AtomicU32::new(0),
+            home: AtomicPtr::new(ptr::null_mut()),
+            bound_to: AtomicU32::new(0),
+            roams: Cell::new(false),
+            stays: AtomicBool::new(false),
+            is_started: Cell::new(false),
+            is_local: AtomicBool::new(false),
+            is_settled: AtomicBool::new(false),
+            ending: Cell::new(Ending::None),
+            is_shielded: Cell::new(false),
+            sleeps_deep: Cell::new(false),
+            yielder: Cell::new(ptr::null()),
+            context: UnsafeCell::new(ManuallyDrop::new(context)),
+            refs: AtomicU32::new(0),
+            job: Cell::new(&Job::NONE),
+            latch: Latch::new(),
+            id: AtomicU64::new(0),
+            why: AtomicU8::new(0),
+            has_deadline: AtomicBool::new(false),
+            object: AtomicUsize::new(0),
+            name: Name::new(),
+            permit: Event::new(),
+            locals: Cell::new(ptr::null_mut()),
+            region,
+            shared,
+            payload: UnsafeCell::new(MaybeUninit::uninit()),
+        };
+        // SAFETY: the place is the region's, aligned, and nobody else knows of it.
+        unsafe { place.write(block) };
+        place
+    }
+
+    /// Makes the block as new for its next fiber. Nobody else has it.
+    #[inline]
+    pub(crate) fn reset(&self, id: u64, job: &'static Job) {
+        self.flags.store(0, Ordering::Relaxed);
+        self.bound_to.store(0, Ordering::Relaxed);
+        self.roams.set(false);
+        self.is_started.set(false);
+        self.is_local.store(false, Ordering::Relaxed);
+        self.is_settled.store(false, Ordering::Relaxed);
+        self.is_shielded.set(false);
+        self.ending.set(Ending::None);
+        self.job.set(job);
+        self.latch.reset();
+        self.permit.clear();
+        self.name.clear();
+        // One for the fiber itself, one for the handle.
+        self.refs.store(2, Ordering::Relaxed);
+        self.id.store(id, Ordering::Relaxed);
+    }
+
+    /// Leaves the stack; returns when the fiber is run again, with the worker that runs it then.
+    #[inline(always)]
+    pub(crate) fn suspend(&self, command: Command) -> *const Worker {
+        // SAFETY: the yielder lives as long as the context, on whose stack this runs.
+        unsafe { &*self.yielder.get() }.suspend(command)
+    }
+
+    /// Sleeps on the word, which the caller has put to `WAITING`, until it has come to an end.
+    pub(crate) fn wait(&self, why: Why, object: usize, deadline: Option<Instant>) -> Outcome {
+        self.object.store(object, Ordering::Relaxed);
+        self.why.store(why as u8, Ordering::Relaxed);
+        let is_unwinding = std::thread::panicking();
+        self.sleeps_deep.set(is_unwinding || self.is_shielded.get());
+        if deadline.is_none() && !is_unwinding {
+            self.suspend(Command::Park);
+        } else {
+            self.wait_at_home(deadline);
+        }
+        self.why.store(0, Ordering::Relaxed);
+        Outcome::of(self.word.load(Ordering::Acquire))
+    }
+
+    /// The worker keeps a timer for it, or the thread counts its panic: it must wake here.
+    #[cold]
+    fn wait_at_home(&self, deadline: Option<Instant>) {
+        let stayed = self.stay();
+        // SAFETY: a fiber that runs has a home, which outlives it.
+        let home = unsafe { &*self.home.load(Ordering::Relaxed) };
+        let timer = deadline.map(|deadline| home.add_timer(deadline, NonNull::from(self)));
+        self.has_deadline.store(deadline.is_some(), Ordering::Relaxed);
+        self.suspend(Command::Park);
+        self.has_deadline.store(false, Ordering::Relaxed);
+        if let Some(timer) = timer {
+            home.remove_timer(timer);
+        }
+        self.unstay(stayed);
+    }
+
+    /// From now on the fiber wakes where it goes to sleep. Returns what was before, for [`unstay`](Self::unstay).
+    pub(crate) fn stay(&self) -> bool {
+        self.stays.swap(true, Ordering::Relaxed)
+    }
+
+    pub(crate) fn unstay(&self, before: bool) {
+        self.stays.store(before, Ordering::Relaxed);
+    }
+
+    /// The word of a sleep that a cancellation does not end, or that it does.
+    #[inline(always)]
+    pub(crate) fn parked_word(&self) -> u32 {
+        if self.sleeps_deep.get() { word::PARKED_DEEP } else { word::PARKED }
+    }
+
+    /// Whether any worker may run it now.
+    #[inline(always)]
+    pub(crate) fn may_move(&self) -> bool {
+        (self.roams.get() || !self.is_started.get())
+            && !self.stays.load(Ordering::Relaxed)
+            && self.bound_to.load(Ordering::Relaxed) == 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & CANCELLED != 0
+    }
+
+    /// What it waits for, the object's address, and whether a deadline ends the wait.
+    pub(crate) fn waits_for(&self) -> Option<(Why, usize, bool)> {
+        let why = Why::from_number(self.why.load(Ordering::Relaxed))?;
+        Some((why, self.object.load(Ordering::Relaxed), self.has_deadline.load(Ordering::Relaxed)))
+    }
+}

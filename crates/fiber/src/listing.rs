@@ -1,0 +1,185 @@
+//! Fibers with their names and states, on request; and the report when all of them wait for each other.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::block::Block;
+use crate::runtime::Shared;
+use crate::why::Why;
+
+/// What a fiber does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// It runs.
+    Running,
+    /// It waits for its turn.
+    Ready,
+    /// It waits for something.
+    Waiting(Why),
+}
+
+/// A fiber at the moment of the listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Listed {
+    /// Its number.
+    pub id: u64,
+    /// Its name; empty if it has none.
+    pub name: String,
+    /// What it does.
+    pub state: State,
+    /// The address of the object it waits for: fibers with the same one wait for the same.
+    pub object: Option<usize>,
+    /// Whether a deadline will end its wait.
+    pub has_deadline: bool,
+    /// The worker it runs on, once it has started.
+    pub worker: Option<usize>,
+    /// How many wait for its end.
+    pub joiners: usize,
+    /// The lowest and the highest address of its stack.
+    pub stack: (usize, usize),
+}
+
+impl fmt::Display for Listed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (low, high) = self.stack;
+        write!(f, "{:<24} ", title_of(self.id, &self.name))?;
+        match self.state {
+            State::Running => write!(f, "runs")?,
+            State::Ready => write!(f, "is ready")?,
+            State::Waiting(why) => write!(f, "waits for {}", why.words())?,
+        }
+        if let Some(object) = self.object.filter(|&object| object != 0) {
+            write!(f, " at {object:#x}")?;
+        }
+        if let Some(worker) = self.worker {
+            write!(f, ", worker {worker}")?;
+        }
+        if self.joiners > 0 {
+            write!(f, ", {} joiners", self.joiners)?;
+        }
+        write!(f, ", stack {low:#x}..{high:#x}")
+    }
+}
+
+/// All fibers of a runtime, waiting for each other: nobody but a thread from outside can wake one.
+#[derive(Clone, Debug)]
+pub struct Deadlock {
+    fibers: Vec<Listed>,
+}
+
+impl Deadlock {
+    /// The fibers.
+    #[must_use]
+    pub fn fibers(&self) -> &[Listed] {
+        &self.fibers
+    }
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// Fibers shown; a report is read by people.
+        const SHOWN: usize = 50;
+        writeln!(f, "deadlock: all {} fibers wait for each other", self.fibers.len())?;
+        for fiber in self.fibers.iter().take(SHOWN) {
+            writeln!(f, "  {fiber}")?;
+        }
+        match self.fibers.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => writeln!(f, "  and {more} more"),
+        }
+    }
+}
+
+/// How reports call a fiber: its name, else its number.
+pub(crate) fn title(block: &Block) -> String {
+    title_of(block.id.load(Ordering::Relaxed), &block.name.get())
+}
+
+fn title_of(id: u64, name: &str) -> String {
+    // A number is the worker that spawned it, and a count.
+    let (worker, count) = (id >> 48, id & ((1 << 48) - 1));
+    if name.is_empty() { format!("{worker}.{count}") } else { format!("\"{name}\" ({worker}.{count})") }
+}
+
+/// The fibers that live.
+pub(crate) fn list(shared: &Shared) -> Vec<Listed> {
+    let mut fibers = Vec::new();
+    shared.pool.for_each(|block| {
+        let id = block.id.load(Ordering::Relaxed);
+        if id != 0 && !block.latch.is_open() {
+            fibers.push(listed(shared, block, id));
+        }
+    });
+    fibers
+}
+
+fn listed(shared: &Shared, block: &Block, id: u64) -> Listed {
+    let waits_for = block.waits_for();
+    let home = block.home.load(Ordering::Relaxed);
+    let worker = shared.workers.iter().find(|worker| std::ptr::eq(*worker, home));
+    let runs = worker.is_some_and(|worker| std::ptr::eq(worker.running.load(Ordering::Relaxed), block));
+    let state = match waits_for {
+        Some((why, ..)) => State::Waiting(why),
+        None if runs => State::Running,
+        None => State::Ready,
+    };
+    Listed {
+        id,
+        name: block.name.get(),
+        state,
+        object: waits_for.map(|(_, object, _)| object),
+        has_deadline: waits_for.is_some_and(|(.., has_deadline)| has_deadline),
+        worker: worker.map(|worker| worker.index),
+        joiners: block.latch.joiners(),
+        stack: block.region.bounds(),
+    }
+}
+
+/// The fibers that live, if all of them wait for objects that only fibers give.
+pub(crate) fn deadlock(shared: &Shared) -> Option<Deadlock> {
+    let fibers = list(shared);
+    let is_stuck =
+        |fiber: &Listed| matches!(fiber.state, State::Waiting(why) if why.is_owned()) && !fiber.has_deadline;
+    (!fibers.is_empty() && fibers.iter().all(is_stuck)).then_some(Deadlock { fibers })
+}
+
+impl Shared {
+    /// Called by a worker that has found nothing for a while: reports a deadlock, once for each set of fibers.
+    pub(crate) fn report_deadlock(&self) {
+        let spawned = self.spawned();
+        if self.reported.swap(spawned, Ordering::Relaxed) != spawned
+            && let Some(deadlock) = deadlock(self)
+        {
+            (self.on_deadlock)(&deadlock);
+        }
+    }
+
+    /// Prints the listing if a signal has asked for it.
+    pub(crate) fn check_signal(&self) {
+        if WANTED.load(Ordering::Relaxed) && WANTED.swap(false, Ordering::Relaxed) {
+            list(self).iter().for_each(|fiber| eprintln!("{fiber}"));
+        }
+    }
+}
+
+static WANTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn want(_signal: std::ffi::c_int) {
+    WANTED.store(true, Ordering::Relaxed);
+}
+
+/// Has the process print its fibers to the standard error when it gets `signal`, such as `SIGUSR1`.
+///
+/// The listing is of the first runtime that looks, within about 200 ms, or when its fibers next switch.
+///
+/// # Errors
+///
+/// What the system says, if the signal cannot be handled.
+pub fn list_on_signal(signal: std::ffi::c_int) -> std::io::Result<()> {
+    let handler = want as extern "C" fn(std::ffi::c_int);
+    // SAFETY: the handler only stores a flag.
+    let before = unsafe { libc::signal(signal, handler as *const () as libc::sighandler_t) };
+    if before == libc::SIG_ERR { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,325 @@
+//! A runtime: some workers, and what they share.
+
+use std::fmt;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle as ThreadHandle;
+use std::time::{Duration, Instant};
+
+use crate::config::{Config, Hook};
+use crate::error::{BuildError, RunError, SpawnError};
+use crate::fiber::Fiber;
+use crate::join::JoinHandle;
+use crate::queue::Queue;
+use crate::spawn::Spawn;
+use crate::stack::pool::{Pool, Returned, region_size};
+use crate::worker::Worker;
+use crate::{block::Block, stack::overflow};
+
+/// How long a runtime that shuts down waits for its cancelled fibers.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Where a runtime stands in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Stage {
+    Running,
+    /// It takes no new fibers.
+    Closing,
+    /// Its workers end.
+    Ended,
+}
+
+/// What the workers of a runtime share. It lives as long as anybody has a fiber of it.
+pub(crate) struct Shared {
+    pub(crate) workers: Box<[Worker]>,
+    pub(crate) pool: Pool,
+    /// The size of a region unless a fiber is given another one.
+    pub(crate) region_size: usize,
+    /// Looks of an idle worker before it sleeps.
+    pub(crate) spins: u32,
+    /// Workers without a fiber.
+    pub(crate) hungry: AtomicUsize,
+    /// Fibers that live and are detached.
+    pub(crate) detached: AtomicI64,
+    /// Fibers spawned by threads that are no workers.
+    spawned_outside: AtomicU64,
+    stage: AtomicU8,
+    hook: OnceLock<Hook>,
+    pub(crate) on_deadlock: fn(&crate::Deadlock),
+    /// Fibers ever spawned when a deadlock was last reported.
+    pub(crate) reported: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn stage(&self) -> Stage {
+        match self.stage.load(Ordering::Acquire) {
+            0 => Stage::Running,
+            1 => Stage::Closing,
+            _ => Stage::Ended,
+        }
+    }
+
+    fn enter(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Release);
+        self.workers.iter().for_each(|worker| {
+            worker.ring();
+        });
+    }
+
+    /// Calls the poll hook, if there is one; returns how much it did.
+    #[inline]
+    pub(crate) fn poll(&self, budget: usize) -> usize {
+        self.hook.get().map_or(0, |hook| hook(budget))
+    }
+
+    pub(crate) fn has_hook(&self) -> bool {
+        self.hook.get().is_some()
+    }
+
+    /// Wakes a worker that sleeps, so that it looks at the lanes.
+    pub(crate) fn wake_a_sleeper(&self) {
+        let _ = self.workers.iter().any(Worker::ring);
+    }
+
+    /// Takes back regions whose fibers are gone. The last ones of a runtime that has ended free its memory.
+    pub(crate) fn give_back(&self, blocks: Queue<Block>) {
+        if !blocks.is_empty() && self.pool.put(blocks) == Returned::Last {
+            // SAFETY: `Runtime::end` left a count for the regions that were still out; this was the last of them.
+            unsafe { Arc::decrement_strong_count(self) };
+        }
+    }
+
+    /// Fibers spawned so far.
+    pub(crate) fn spawned(&self) -> u64 {
+        let here: u64 = self.workers.iter().map(|worker| worker.spawned.load(Ordering::Relaxed)).sum();
+        here + self.spawned_outside.load(Ordering::Relaxed)
+    }
+
+    /// Fibers that live, as the counters say at this moment.
+    pub(crate) fn live(&self) -> u64 {
+        // What ended is counted first: what ends meanwhile makes the answer too large, never too small.
+        let finished: u64 = self.workers.iter().map(|worker| worker.finished.load(Ordering::Acquire)).sum();
+        self.spawned().saturating_sub(finished)
+    }
+
+    fn live_attached(&self) -> u64 {
+        let detached = self.detached.load(Ordering::Acquire).max(0).unsigned_abs();
+        self.live().saturating_sub(detached)
+    }
+
+    /// A number for a fiber that is spawned by a thread that is no worker.
+    pub(crate) fn next_id_outside(&self) -> u64 {
+        self.spawned_outside.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+/// Workers that run fibers. Dropping it waits for the attached fibers and cancels the detached ones.
+///
+/// ```
+/// let runtime = weft_fiber::Runtime::builder().workers(2).build()?;
+/// let answer = runtime.spawn(|| 6 * 7)?;
+/// assert_eq!(answer.join()?, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Runtime {
+    shared: Arc<Shared>,
+    threads: Vec<ThreadHandle<()>>,
+}
+
+impl Runtime {
+    /// A runtime with one worker and the default options.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] if the system refuses the thread.
+    pub fn new() -> Result<Self, BuildError> {
+        Self::builder().build()
+    }
+
+    /// A runtime with options.
+    #[must_use]
+    pub fn builder() -> Config {
+        Config::default()
+    }
+
+    pub(crate) fn start(config: &Config) -> Result<Self, BuildError> {
+        overflow::install();
+        let shared = Arc::new(Shared {
+            workers: (0..config.workers).map(Worker::new).collect(),
+            pool: Pool::new(config.fiber_limit),
+            region_size: region_size(config.stack_size),
+            spins: config.spins,
+            hungry: AtomicUsize::new(0),
+            detached: AtomicI64::new(0),
+            spawned_outside: AtomicU64::new(0),
+            stage: AtomicU8::new(Stage::Running as u8),
+            hook: OnceLock::new(),
+            on_deadlock: config.on_deadlock,
+            reported: AtomicU64::new(0),
+        });
+        let mut runtime = Self { shared, threads: Vec::new() };
+        for worker in &runtime.shared.workers {
+            worker.set_shared(&runtime.shared);
+        }
+        for index in 0..config.workers {
+            let shared = runtime.shared.clone();
+            let thread = std::thread::Builder::new().name(format!("weft-fiber-{index}"));
+            let body = move || overflow::with_signal_stack(|| shared.workers[index].run());
+            let started = thread.spawn(body).map_err(|error| BuildError::Thread(error.to_string()))?;
+            runtime.threads.push(started);
+        }
+        Ok(runtime)
+    }
+
+    /// Spawns a fiber; see [`Spawn`] for options.
+    ///
+    /// # Errors
+    ///
+    /// [`SpawnError`] at the fiber limit, or without memory for its stack.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, SpawnError> {
+        Spawn::new().spawn_on(&self.handle(), body)
+    }
+
+    /// Runs `body` as a fiber and waits for its value.
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`] if it cannot be spawned or ends without a value.
+    pub fn run<T: Send + 'static>(&self, body: impl FnOnce() -> T + Send + 'static) -> Result<T, RunError> {
+        let first = Spawn::new().name("main").spawn_on(&self.handle(), body)?;
+        Ok(first.join()?)
+    }
+
+    /// A handle to spawn with from elsewhere, also when the runtime may have been shut down.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle(self.shared.clone())
+    }
+
+    /// Calls `hook` from now on wherever a worker has time: with a large budget when it is idle, with a small one now and
+    /// then under load. The hook makes progress of at most that much, never waits, and returns how much it made.
+    ///
+    /// The first hook stays; returns false if there was one.
+    pub fn set_poll_hook(&self, hook: impl Fn(usize) -> usize + Send + Sync + 'static) -> bool {
+        let is_first = self.shared.hook.set(Box::new(hook)).is_ok();
+        self.shared.workers.iter().for_each(|worker| {
+            worker.ring();
+        });
+        is_first
+    }
+
+    /// Waits for the attached fibers, cancels the detached ones, and ends the workers. What dropping does, too.
+    pub fn shut_down(self) {
+        drop(self);
+    }
+
+    fn end(&mut self) {
+        wait_until(None, || self.shared.live_attached() == 0);
+        self.shared.enter(Stage::Closing);
+        self.shared.pool.for_each(|block| {
+            if block.id.load(Ordering::Relaxed) != 0 && !block.latch.is_open() {
+                crate::fiber::cancel(block);
+            }
+        });
+        wait_until(Some(PATIENCE), || self.shared.live() == 0);
+        self.shared.enter(Stage::Ended);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        // Handles of ended fibers may outlive the runtime: a count is left for their regions.
+        let for_regions = self.shared.clone();
+        if for_regions.pool.close() == Returned::More {
+            std::mem::forget(for_regions);
+        }
+    }
+}
+
+/// Waits until `is_so`, looking rarely: shutting down is nothing that happens often.
+fn wait_until(patience: Option<Duration>, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    let mut nap = Duration::from_micros(20);
+    while !is_so() && patience.is_none_or(|patience| start.elapsed() < patience) {
+        std::thread::sleep(nap);
+        nap = (nap * 2).min(Duration::from_millis(2));
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.handle().fmt(f)
+    }
+}
+
+/// A way to a runtime that does not keep it running.
+#[derive(Clone)]
+pub struct Handle(pub(crate) Arc<Shared>);
+
+impl Handle {
+    /// Spawns a fiber there.
+    ///
+    /// # Errors
+    ///
+    /// [`SpawnError::ShutDown`] if the runtime has been shut down; the others as for [`Runtime::spawn`].
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, SpawnError> {
+        Spawn::new().spawn_on(self, body)
+    }
+
+    /// The number of workers.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.0.workers.len()
+    }
+
+    /// How many fibers live.
+    #[must_use]
+    pub fn live(&self) -> u64 {
+        self.0.live()
+    }
+
+    /// The fibers that live, with their names and states.
+    #[must_use]
+    pub fn list(&self) -> Vec<crate::Listed> {
+        crate::listing::list(&self.0)
+    }
+
+    /// Whether all fibers that live wait for each other.
+    #[must_use]
+    pub fn deadlock(&self) -> Option<crate::Deadlock> {
+        crate::listing::deadlock(&self.0)
+    }
+
+    /// The fiber with that number, if it lives.
+    #[must_use]
+    pub fn find(&self, id: u64) -> Option<Fiber> {
+        Fiber::find(&self.0, id)
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Runtime");
+        shown.field("workers", &self.workers()).field("live", &self.live()).finish_non_exhaustive()
+    }
+}
+
+/// Runs `body` as the first fiber of a runtime of one worker, waits for its value, and shuts the runtime down.
+///
+/// # Errors
+///
+/// [`RunError`] if the runtime cannot be started or the fiber ends without a value.
+pub fn run<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> Result<T, RunError> {
+    Runtime::new()?.run(body)
+}

@@ -1,0 +1,33 @@
+//! The body of every context: runs one fiber's job after the other, so that a pooled stack costs no new context.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+use crate::block::{Block, Command, Ending, Yield};
+use crate::storage::Locals;
+
+/// Runs jobs for ever. Between two of them nothing on the stack needs dropping.
+pub(crate) fn run(block: &Block, yielder: &Yield) {
+    block.yielder.set(ptr::from_ref(yielder));
+    loop {
+        run_one(block);
+        block.suspend(Command::Exit);
+    }
+}
+
+#[inline(never)]
+fn run_one(block: &Block) {
+    let job = block.job.get();
+    if block.is_cancelled() {
+        // SAFETY: the job is the one of the closure in the payload, which has not run.
+        let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { (job.drop_closure)(block) }));
+        std::mem::forget(dropped);
+        block.ending.set(Ending::Cancelled);
+        return;
+    }
+    // SAFETY: as above.
+    unsafe { (job.run)(block) };
+    if !block.locals.get().is_null() {
+        Locals::drop_all(block);
+    }
+}

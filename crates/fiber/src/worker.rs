@@ -1,0 +1,444 @@
+//! A worker: an OS thread that runs fibers, one at a time, each until it leaves its stack by itself.
+//!
+//! ```text
+//! spawn ──► fresh (newest first) ──┐                      ┌─ Yield ──► ready, at the end
+//!             │ oldest             ├─► execute ─► command ┤  Park  ──► its word says PARKED; whoever wakes it ──► ready
+//!             ▼                    │                      └─ Exit  ──► latch opened, region to the pool
+//!           lane ──► other workers │
+//! wakes, inbox ──► ready (FIFO) ───┘
+//! ```
+//!
+//! `fresh` and `ready` are the worker's own and cost no atomic operation. Fibers that have not started are run newest
+//! first, which keeps few of a fork-join tree alive, and the oldest of them are put into the lane for other workers.
+//! A fiber that leaves by yielding lets fresh fibers go first, one that parks or ends lets ready ones go first; every
+//! [`ATTEND`] picks the order is the other way round and the oldest fresh fiber joins the ready ones, so each fiber
+//! runs within a bounded number of switches.
+
+mod attend;
+mod idle;
+mod posted;
+mod timers;
+
+pub(crate) use posted::Posted;
+
+use std::cell::{Cell, UnsafeCell};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use weft_sync::Parker;
+
+use crate::block::{Block, CANCELLED, Command, Ending};
+use crate::error::SpawnError;
+use crate::inbox::{Bell, Inbox};
+use crate::job;
+use crate::lane::Lane;
+use crate::queue::Queue;
+use crate::runtime::Shared;
+use crate::wait::{Claim, claim, word};
+
+/// After so many picks a worker looks at its inbox, its timers and the posted conditions.
+const ATTEND: u32 = 16;
+/// Regions a worker keeps for its next fibers, and how many it takes or gives at once.
+const KEEP: usize = 1024;
+const BATCH: usize = 64;
+
+/// What a thread knows of itself.
+struct Here {
+    worker: Cell<*const Worker>,
+    block: Cell<*const Block>,
+}
+
+thread_local! {
+    static HERE: Here = const { Here { worker: Cell::new(ptr::null()), block: Cell::new(ptr::null()) } };
+}
+
+/// The worker of this thread and the fiber it runs.
+///
+/// Not inlined: a fiber that roams may come back on another thread, and the compiler would keep the address of the
+/// first thread's variables across the switch.
+#[inline(never)]
+fn here() -> (*const Worker, *const Block) {
+    HERE.with(|here| (here.worker.get(), here.block.get()))
+}
+
+/// The fiber that runs on this thread.
+#[inline(always)]
+pub(crate) fn current_block() -> Option<NonNull<Block>> {
+    NonNull::new(here().1.cast_mut())
+}
+
+/// The worker this thread is.
+pub(crate) fn current<'a>() -> Option<&'a Worker> {
+    // SAFETY: a worker's thread ends before its worker does, and what runs on it ends before the thread.
+    unsafe { here().0.as_ref() }
+}
+
+/// Whether this thread is a worker, running a fiber or not.
+pub(crate) fn is_worker() -> bool {
+    !here().0.is_null()
+}
+
+/// One worker. The first part is for everybody, `own` for its thread only.
+#[repr(align(128))]
+pub(crate) struct Worker {
+    pub(crate) index: usize,
+    shared: AtomicPtr<Shared>,
+    lane: Lane<Block>,
+    inbox: Inbox<Block>,
+    bell: Bell,
+    /// The fiber that runs, for listings.
+    pub(crate) running: AtomicPtr<Block>,
+    /// Fibers begun and ended here; written by this worker only.
+    pub(crate) spawned: AtomicU64,
+    pub(crate) finished: AtomicU64,
+    own: UnsafeCell<Own>,
+}
+
+/// What only the worker's thread touches.
+struct Own {
+    ready: Queue<Block>,
+    fresh: Queue<Block>,
+    free: Queue<Block>,
+    picks: u32,
+    /// Whether the last fiber left by yielding.
+    fresh_first: bool,
+    next_id: u64,
+    parker: Option<Parker>,
+    posted: posted::List,
+    timers: timers::List,
+}
+
+// SAFETY: `own` is touched by the worker's thread only; see `own`.
+unsafe impl Sync for Worker {}
+// SAFETY: a worker is handed to its thread before that starts.
+unsafe impl Send for Worker {}
+
+impl Worker {
+    pub(crate) fn new(index: usize) -> Self {
+        let (bell, parker) = Bell::new();
+        let own = Own {
+            ready: Queue::new(),
+            fresh: Queue::new(),
+            free: Queue::new(),
+            picks: 0,
+            fresh_first: false,
+            next_id: 0,
+            parker: Some(parker),
+            posted: posted::List::new(),
+            timers: timers::List::new(),
+        };
+        Self {
+            index,
+            shared: AtomicPtr::new(ptr::null_mut()),
+            lane: Lane::new(),
+            inbox: Inbox::new(),
+            bell,
+            running: AtomicPtr::new(ptr::null_mut()),
+            spawned: AtomicU64::new(0),
+            finished: AtomicU64::new(0),
+            own: UnsafeCell::new(own),
+        }
+    }
+
+    /// Tells the worker where it belongs, before anything runs.
+    pub(crate) fn set_shared(&self, shared: &Shared) {
+        self.shared.store(ptr::from_ref(shared).cast_mut(), Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn shared(&self) -> &Shared {
+        // SAFETY: set before the first fiber; the shared state owns its workers and outlives them.
+        unsafe { &*self.shared.load(Ordering::Relaxed) }
+    }
+
+    /// Runs `use_it` on what belongs to this thread. `use_it` calls nothing that comes back here.
+    #[inline(always)]
+    fn own<R>(&self, use_it: impl FnOnce(&mut Own) -> R) -> R {
+        // SAFETY: only the worker's thread calls this, and no call is made within another.
+        use_it(unsafe { &mut *self.own.get() })
+    }
+
+    /// The worker's thread.
+    pub(crate) fn run(&self) {
+        HERE.with(|here| here.worker.set(self));
+        while let Some(block) = self.pick().or_else(|| self.wait_for_work()) {
+            self.execute(block);
+        }
+        let free = self.own(|own| std::mem::replace(&mut own.free, Queue::new()));
+        self.shared().give_back(free);
+        HERE.with(|here| here.worker.set(ptr::null()));
+    }
+
+    /// The next fiber to run.
+    #[inline]
+    fn pick(&self) -> Option<NonNull<Block>> {
+        let picks = self.own(|own| {
+            own.picks = own.picks.wrapping_add(1);
+            own.picks
+        });
+        if picks.is_multiple_of(ATTEND) {
+            self.attend(picks);
+        }
+        let next = self.own(|own| {
+            if own.fresh_first {
+                own.fresh.pop_front().or_else(|| own.ready.pop_front())
+            } else {
+                own.ready.pop_front().or_else(|| own.fresh.pop_front())
+            }
+        });
+        next.or_else(|| self.lane.take())
+    }
+
+    /// Runs a fiber until it leaves its stack, and does what it asked for.
+    #[inline]
+    fn execute(&self, block: NonNull<Block>) {
+        // SAFETY: what is in a queue lives.
+        let fiber = unsafe { block.as_ref() };
+        if !self.may_run(fiber) {
+            return;
+        }
+        loop {
+            self.running.store(block.as_ptr(), Ordering::Relaxed);
+            HERE.with(|here| here.block.set(fiber));
+            // SAFETY: this worker has the fiber, so nobody else touches its context.
+            let context = unsafe { &mut *fiber.context.get() };
+            let command = context.resume(self).as_yield().unwrap_or(Command::Exit);
+            HERE.with(|here| here.block.set(ptr::null()));
+            self.running.store(ptr::null_mut(), Ordering::Relaxed);
+            self.own(|own| own.fresh_first = command == Command::Yield);
+            match command {
+                Command::Yield => self.push(block),
+                Command::Park if self.has_parked(fiber) => {}
+                Command::Park => continue,
+                Command::Exit => self.finish(block),
+                Command::Overflow => self.bury(block),
+            }
+            return;
+        }
+    }
+
+    /// Makes this worker the fiber's home when it starts; sends away a fiber that is bound elsewhere.
+    #[inline(always)]
+    fn may_run(&self, fiber: &Block) -> bool {
+        let home = fiber.home.load(Ordering::Relaxed);
+        let bound_to = fiber.bound_to.load(Ordering::Relaxed);
+        if ptr::eq(home, self) && bound_to == 0 && fiber.is_started.get() {
+            return true;
+        }
+        self.settle(fiber, bound_to)
+    }
+
+    #[cold]
+    fn settle(&self, fiber: &Block, bound_to: u32) -> bool {
+        if bound_to != 0 && bound_to as usize != self.index + 1 {
+            let target = &self.shared().workers[bound_to as usize - 1];
+            fiber.home.store(ptr::from_ref(target).cast_mut(), Ordering::Relaxed);
+            target.deliver(NonNull::from(fiber));
+            return false;
+        }
+        fiber.home.store(ptr::from_ref(self).cast_mut(), Ordering::Relaxed);
+        fiber.is_started.set(true);
+        fiber.is_settled.store(!fiber.roams.get(), Ordering::Release);
+        true
+    }
+
+    /// Puts a fiber to sleep that has left its stack. False if its wait has ended in the meantime.
+    #[inline(always)]
+    fn has_parked(&self, fiber: &Block) -> bool {
+        let parked = fiber.parked_word();
+        if fiber.word.compare_exchange(word::WAITING, parked, Ordering::SeqCst, Ordering::Acquire).is_err() {
+            return false;
+        }
+        // Whoever cancels sets the flag before it looks at the word; one of the two sees the other.
+        let is_cancelled = fiber.flags.load(Ordering::SeqCst) & CANCELLED != 0;
+        !(is_cancelled && parked == word::PARKED && claim(&fiber.word, word::CANCELLED) == Claim::Asleep)
+    }
+
+    /// A fiber has ended and left its stack.
+    #[inline]
+    fn finish(&self, block: NonNull<Block>) {
+        // SAFETY: the fiber's own reference is given up at the end of this function only.
+        let fiber = unsafe { block.as_ref() };
+        if fiber.latch.is_refused() {
+            self.shared().detached.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.finished.store(self.finished.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        fiber.latch.open();
+        release(block);
+    }
+
+    /// A fiber has come to the end of its stack. What is on it may be borrowed, so it is never used again.
+    #[cold]
+    fn bury(&self, block: NonNull<Block>) {
+        // SAFETY: the fiber's own reference is never given up.
+        let fiber = unsafe { block.as_ref() };
+        eprintln!(
+            "fiber {} overflowed its stack of {} bytes and was ended; spawn it with a larger one",
+            crate::listing::title(fiber),
+            fiber.region.usable()
+        );
+        fiber.ending.set(Ending::Overflowed);
+        if fiber.latch.is_refused() {
+            self.shared().detached.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.finished.store(self.finished.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        fiber.latch.open();
+    }
+
+    /// A region for a new fiber, with what every fiber has.
+    #[inline]
+    pub(crate) fn region(&self, size: usize) -> Result<NonNull<Block>, SpawnError> {
+        let shared = self.shared();
+        if size != shared.region_size {
+            return take_one(shared, size);
+        }
+        if let Some(block) = self.own(|own| own.free.pop_front()) {
+            return Ok(block);
+        }
+        let mut batch = shared.pool.take(shared, size, BATCH)?;
+        let first = batch.pop_front();
+        self.own(|own| own.free = batch);
+        first.ok_or(SpawnError::Limit { limit: 0 })
+    }
+
+    /// A number for a new fiber: the worker's, and a count.
+    #[inline]
+    pub(crate) fn next_id(&self) -> u64 {
+        self.spawned.store(self.spawned.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.own(|own| {
+            own.next_id += 1;
+            (self.index as u64 + 1) << 48 | own.next_id
+        })
+    }
+
+    /// Takes in a fiber that was spawned here.
+    #[inline]
+    pub(crate) fn push_fresh(&self, block: NonNull<Block>) {
+        let count = self.own(|own| {
+            own.fresh.push_front(block);
+            own.fresh.len()
+        });
+        let shared = self.shared();
+        if shared.workers.len() > 1 {
+            let is_wanted = shared.hungry.load(Ordering::Relaxed) > 0;
+            if is_wanted || count > 1 && self.lane.len() == 0 {
+                self.offer_oldest();
+            }
+        }
+    }
+
+    /// Puts the oldest fresh fiber where other workers find it.
+    fn offer_oldest(&self) {
+        if let Some(oldest) = self.own(|own| own.fresh.pop_back()) {
+            self.offer(oldest);
+        }
+    }
+
+    fn offer(&self, block: NonNull<Block>) {
+        self.lane.give(block);
+        self.shared().wake_a_sleeper();
+    }
+
+    /// Takes in a fiber that is ready and runs here.
+    #[inline(always)]
+    pub(crate) fn push(&self, block: NonNull<Block>) {
+        // SAFETY: a fiber that is ready lives.
+        let fiber = unsafe { block.as_ref() };
+        if fiber.roams.get() && fiber.may_move() && self.shared().hungry.load(Ordering::Relaxed) > 0 {
+            return self.offer(block);
+        }
+        self.own(|own| own.ready.push_back(block));
+    }
+
+    /// Hands over a fiber from anywhere.
+    pub(crate) fn deliver(&self, block: NonNull<Block>) {
+        self.inbox.push(block);
+        self.bell.ring();
+    }
+
+    /// Takes back a region whose fiber is gone.
+    #[inline]
+    fn keep(&self, block: NonNull<Block>) {
+        let count = self.own(|own| {
+            own.free.push_front(block);
+            own.free.len()
+        });
+        if count > KEEP {
+            let spare = self.own(|own| {
+                let mut spare = Queue::new();
+                (0..KEEP / 2).filter_map(|_| own.free.pop_back()).for_each(|block| spare.push_back(block));
+                spare
+            });
+            self.shared().give_back(spare);
+        }
+    }
+
+    /// Wakes the worker if it sleeps. True if it did.
+    pub(crate) fn ring(&self) -> bool {
+        self.bell.ring()
+    }
+}
+
+/// One region of a size that workers do not keep.
+pub(crate) fn take_one(shared: &Shared, size: usize) -> Result<NonNull<Block>, SpawnError> {
+    shared.pool.take(shared, size, 1)?.pop_front().ok_or(SpawnError::Limit { limit: 0 })
+}
+
+/// Makes a fiber ready whose sleep the caller has ended.
+#[inline]
+pub(crate) fn make_ready(block: NonNull<Block>) {
+    // SAFETY: a fiber that sleeps lives, and only the one that ended its sleep makes it ready.
+    let fiber = unsafe { block.as_ref() };
+    let home = fiber.home.load(Ordering::Relaxed);
+    let (here, _) = here();
+    if ptr::eq(home, here) {
+        // SAFETY: it is this thread's worker.
+        unsafe { &*here }.push(block);
+    } else {
+        make_ready_elsewhere(block, fiber, here);
+    }
+}
+
+#[cold]
+fn make_ready_elsewhere(block: NonNull<Block>, fiber: &Block, here: *const Worker) {
+    // SAFETY: null, or this thread's worker.
+    if let Some(here) = unsafe { here.as_ref() }
+        && fiber.may_move()
+        && ptr::eq(fiber.shared, here.shared())
+    {
+        return here.push(block);
+    }
+    // SAFETY: a fiber that has slept has a home, which lives as long as any fiber of the runtime.
+    unsafe { &*fiber.home.load(Ordering::Relaxed) }.deliver(block);
+}
+
+/// Gives up a reference to a fiber, and its region with the last one.
+#[inline]
+pub(crate) fn release(block: NonNull<Block>) {
+    // SAFETY: the reference that is given up keeps the block.
+    let fiber = unsafe { block.as_ref() };
+    // Who has the only reference need not count it down: nobody else can make another one.
+    if fiber.refs.load(Ordering::Acquire) == 1 || fiber.refs.fetch_sub(1, Ordering::AcqRel) == 1 {
+        free(block, fiber);
+    }
+}
+
+#[inline]
+fn free(block: NonNull<Block>, fiber: &Block) {
+    if fiber.ending.get() != Ending::Taken {
+        job::drop_ending(fiber);
+    }
+    fiber.id.store(0, Ordering::Relaxed);
+    // SAFETY: the shared state lives as long as any region is out.
+    let shared = unsafe { &*fiber.shared };
+    match current() {
+        Some(worker) if ptr::eq(worker.shared(), shared) && fiber.region.size() == shared.region_size => {
+            worker.keep(block);
+        }
+        _ => {
+            let mut one = Queue::new();
+            one.push_back(block);
+            shared.give_back(one);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What a busy worker looks after between fibers.
+
+use super::{ATTEND, Worker, posted};
+
+/// Picks from one look at the timers to the next.
+const TIMERS_EVERY: u32 = 64;
+/// Picks from one start of the oldest fresh fiber to the next: often enough for it, rarely enough for a fork-join tree,
+/// of which every such start leaves more fibers alive.
+const OLDEST_EVERY: u32 = 1024;
+/// Picks from one call of the poll hook to the next, and what it may do at once.
+const HOOK_EVERY: u32 = 256;
+const HOOK_BUDGET: usize = 16;
+
+impl Worker {
+    /// Every so many picks: takes in what came from elsewhere, and lets those go first who have waited longest.
+    #[cold]
+    pub(super) fn attend(&self, picks: u32) {
+        self.take_inbox();
+        self.own(|own| own.fresh_first = !own.fresh_first);
+        let is_turn = |every: u32| (picks / ATTEND).is_multiple_of(every / ATTEND);
+        if is_turn(posted::EVERY) && self.posted_len() > 0 {
+            self.test_conditions(posted::UNDER_LOAD);
+        }
+        if is_turn(TIMERS_EVERY) {
+            self.fire_timers();
+            self.shared().check_signal();
+            if let Some(oldest) = self.lane.take() {
+                self.own(|own| own.ready.push_back(oldest));
+            }
+        }
+        if is_turn(OLDEST_EVERY) {
+            self.own(|own| {
+                if let Some(oldest) = own.fresh.pop_back() {
+                    own.ready.push_back(oldest);
+                }
+            });
+        }
+        if is_turn(HOOK_EVERY) {
+            self.shared().poll(HOOK_BUDGET);
+        }
+    }
+
+    /// Takes in the fibers that others made ready. True if there were any.
+    pub(super) fn take_inbox(&self) -> bool {
+        if self.inbox.is_empty() {
+            return false;
+        }
+        let mut came = self.inbox.take();
+        while let Some(block) = came.pop_front() {
+            self.own(|own| own.ready.push_back(block));
+        }
+        true
+    }
+}

@@ -1,0 +1,124 @@
+//! A worker without a fiber: it looks around, then sleeps.
+//!
+//! It looks at its inbox, at the lanes of the others, at its timers and posted conditions, and calls the poll hook with a
+//! large budget: polling is what an idle worker is for. When that has brought nothing for a while, the worker sleeps. If
+//! something must be polled it sleeps for a short time only, growing from one nap to the next; else until it is woken.
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use weft_sync::face;
+
+use super::Worker;
+use crate::block::Block;
+use crate::runtime::Stage;
+
+/// What the poll hook may do at once when nothing else is to be done.
+const HOOK_BUDGET: usize = 256;
+/// Conditions tested before the worker looks for fibers again.
+const CONDITIONS: usize = 256;
+/// The first and the longest nap of a worker that must poll.
+const NAP_MIN: Duration = Duration::from_micros(50);
+const NAP_MAX: Duration = Duration::from_millis(1);
+/// A worker that sleeps so long, and all others too, looks whether this is a deadlock.
+const QUIET: Duration = Duration::from_millis(200);
+
+impl Worker {
+    /// The next fiber; `None` when the worker shall end.
+    #[cold]
+    pub(super) fn wait_for_work(&self) -> Option<NonNull<Block>> {
+        let shared = self.shared();
+        shared.hungry.fetch_add(1, Ordering::Relaxed);
+        let mut nap = NAP_MIN;
+        let found = loop {
+            if let Some(block) = self.search() {
+                break Some(block);
+            }
+            if shared.stage() == Stage::Ended {
+                break None;
+            }
+            self.sleep(&mut nap);
+        };
+        shared.hungry.fetch_sub(1, Ordering::Relaxed);
+        found
+    }
+
+    /// Looks around for a while.
+    fn search(&self) -> Option<NonNull<Block>> {
+        let mut looks = 0;
+        while looks < self.shared().spins {
+            let found = self.take_inbox() | self.fire_timers() | self.test_conditions(CONDITIONS);
+            if found || self.steal() {
+                return self.pick_any();
+            }
+            looks = if self.shared().poll(HOOK_BUDGET) > 0 { 0 } else { looks + 1 };
+            if let Some(block) = self.pick_any() {
+                return Some(block);
+            }
+            if self.shared().stage() == Stage::Ended {
+                return None;
+            }
+            face::spin_hint();
+        }
+        None
+    }
+
+    fn pick_any(&self) -> Option<NonNull<Block>> {
+        self.own(|own| own.ready.pop_front().or_else(|| own.fresh.pop_front())).or_else(|| self.lane.take())
+    }
+
+    /// Takes half of another worker's lane, from the next one on round.
+    fn steal(&self) -> bool {
+        let workers = &self.shared().workers;
+        for offset in 1..workers.len() {
+            let mut loot = workers[(self.index + offset) % workers.len()].lane.steal();
+            if !loot.is_empty() {
+                while let Some(block) = loot.pop_front() {
+                    // SAFETY: what is in a queue lives.
+                    let is_started = unsafe { block.as_ref() }.is_started.get();
+                    self.own(|own| if is_started { &mut own.ready } else { &mut own.fresh }.push_back(block));
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Sleeps until woken, or as long as nothing needs to be polled.
+    fn sleep(&self, nap: &mut Duration) {
+        let shared = self.shared();
+        self.bell.set();
+        let has_news = !self.inbox.is_empty() || shared.workers.iter().any(|worker| worker.lane.len() > 0);
+        if !has_news && shared.stage() != Stage::Ended {
+            let limit = self.nap_limit(nap);
+            let is_woken = self.park(limit.unwrap_or(QUIET));
+            if !is_woken && limit.is_none() {
+                shared.check_signal();
+                shared.report_deadlock();
+                self.park_until_woken();
+            }
+        }
+        self.bell.clear();
+    }
+
+    /// How long the worker may sleep: not beyond its first timer, and shortly if it must poll.
+    fn nap_limit(&self, nap: &mut Duration) -> Option<Duration> {
+        let mut limit = self.own(|own| own.timers.left());
+        if self.posted_len() > 0 || self.shared().has_hook() {
+            limit = Some(limit.map_or(*nap, |left| left.min(*nap)));
+            *nap = (*nap * 2).min(NAP_MAX);
+        }
+        limit
+    }
+
+    fn park(&self, timeout: Duration) -> bool {
+        self.own(|own| own.parker.as_ref().is_some_and(|parker| parker.park_timeout(timeout)))
+    }
+
+    fn park_until_woken(&self) {
+        while !self.park(QUIET) {
+            self.shared().check_signal();
+        }
+    }
+}
