@@ -1,0 +1,86 @@
+//! CRC32C, the checksum under each packet's seal (`docs/spec/cdp.md`, CDP-SEAL-1).
+//!
+//! This room must not know packets: it has bytes and processor instructions. Everything here is a function of its
+//! arguments. On an x86-64 with SSE4.2 and PCLMULQDQ the work is done by [`x86`]; elsewhere by the crate `crc32c`, which
+//! knows other processors and none (`docs/adr/0009-checksum.md` has the figures).
+//!
+//! ```
+//! assert_eq!(weft_crc::crc32c(b"123456789"), 0xE306_9283);
+//! assert_eq!(weft_crc::append(weft_crc::crc32c(b"1234"), b"56789"), 0xE306_9283);
+//! ```
+
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+/// The CRC32C of `bytes`: polynomial 1EDC6F41 reflected, initial value and final XOR FFFFFFFF.
+#[must_use]
+#[inline]
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    append(0, bytes)
+}
+
+/// The CRC32C of some bytes and `bytes` behind them, where `crc` is that of the former.
+#[must_use]
+#[inline]
+pub fn append(crc: u32, bytes: &[u8]) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("pclmulqdq") {
+        // SAFETY: the processor has the two features that the function needs.
+        return unsafe { x86::append(crc, bytes) };
+    }
+    crc32c::crc32c_append(crc, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Bit by bit, as the polynomial says.
+    fn slow(crc: u32, bytes: &[u8]) -> u32 {
+        let step = |crc: u32| (crc >> 1) ^ if crc & 1 == 1 { 0x82F6_3B78 } else { 0 };
+        !bytes.iter().fold(!crc, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), |crc, _| step(crc)))
+    }
+
+    /// [CDP-SEAL-1] The polynomial, initial value and final XOR are those of CRC32C.
+    #[test]
+    fn the_check_values_of_the_standards() {
+        assert_eq!(crc32c(b""), 0);
+        assert_eq!(crc32c(b"123456789"), 0xE306_9283);
+        // RFC 3720, B.4
+        assert_eq!(crc32c(&[0; 32]), 0x8A91_36AA);
+        assert_eq!(crc32c(&[0xFF; 32]), 0x62A8_AB43);
+    }
+
+    #[test]
+    fn every_length_up_to_a_jumbo_packet() {
+        let bytes: Vec<u8> = (0..9_100_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let mut crc = 0;
+        for len in 0..bytes.len() {
+            assert_eq!(crc32c(&bytes[..len]), crc, "{len}");
+            crc = slow(crc, &bytes[len..=len]);
+        }
+    }
+
+    #[test]
+    fn more_than_one_block_of_any_kind() {
+        let bytes: Vec<u8> = (0..70_000_u32).map(|at| (at % 251) as u8).collect();
+        assert_eq!(crc32c(&bytes), slow(0, &bytes));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_at_any_place_make_the_whole(
+            bytes in proptest::collection::vec(any::<u8>(), 0..3_000),
+            start in 0_usize..16,
+            cut in any::<prop::sample::Index>(),
+            crc in any::<u32>(),
+        ) {
+            let bytes = &bytes[start.min(bytes.len())..];
+            let (a, b) = bytes.split_at(cut.index(bytes.len() + 1));
+            prop_assert_eq!(append(append(crc, a), b), slow(crc, bytes));
+            prop_assert_eq!(append(crc, bytes), crc32c::crc32c_append(crc, bytes));
+        }
+    }
+}
