@@ -6,12 +6,15 @@
 
 use std::collections::VecDeque;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use weft_base::Service;
 use weft_wire::records;
 
 /// Bytes of the largest chunk; one allocation for some 44 packets of 1472 bytes.
 const CHUNK_BYTES: usize = 64 << 10;
+
+/// A message of less than this part of a packet is not split: what it leaves open costs less than to join it again.
+const SMALL_PART: usize = 2;
 
 /// A data segment that is ready to take a number.
 #[derive(Clone, Debug)]
@@ -25,6 +28,8 @@ pub(crate) struct SendQueue {
     service: Service,
     mss: usize,
     coalesce: bool,
+    /// Whether messages may go on in the next packet: the peer announced MESSAGE.
+    may_split: bool,
     /// Packets that are complete (datagram), or whole chunks of the stream.
     ready: VecDeque<Outgoing>,
     /// The packet that is still open (datagram), or the end of the stream.
@@ -41,6 +46,7 @@ impl SendQueue {
             service,
             mss: usize::from(mss),
             coalesce: false,
+            may_split: false,
             ready: VecDeque::new(),
             tail: BytesMut::new(),
             open_records: 0,
@@ -50,7 +56,8 @@ impl SendQueue {
     }
 
     /// What the open agreed on.
-    pub(crate) fn configure(&mut self, mss: u16, coalesce: bool) {
+    pub(crate) fn configure(&mut self, mss: u16, coalesce: bool, may_split: bool) {
+        self.may_split = may_split;
         self.mss = usize::from(mss);
         // [CDP-STR-4] COALESCE is ignored in stream service
         self.coalesce = coalesce && self.service == Service::Datagram;
@@ -171,25 +178,30 @@ impl SendQueue {
     }
 
     /// [CDP-COA-1] to [CDP-COA-4]: small messages as records, a full one plain, a long one in records with MORE.
-    fn push_record(&mut self, data: &[u8]) {
-        let record_max = (self.mss - records::RECORD_HEAD).min(records::RECORD_LEN_MAX);
-        if data.len() <= record_max {
-            self.append_record(false, data);
-            return;
+    ///
+    /// A message that is too long for what is left of the open packet begins there and goes on in the next, unless it is
+    /// small. So messages of any size come to full packets: their rate is set by bytes, and the kernel cuts equal ones.
+    fn push_record(&mut self, mut data: &[u8]) {
+        let is_small = !self.may_split || data.len() < self.mss / SMALL_PART;
+        if data.len() > self.room() && (is_small || self.room() == 0) {
+            self.finish_packet();
         }
-        self.finish_packet();
-        if data.len() <= self.mss {
-            self.push_packet(data, true);
-            return;
+        if data.len() > self.room() && data.len() <= self.mss && self.tail.is_empty() {
+            return self.push_packet(data, true);
         }
-        let (parts, last) = data.split_at(self.bytes_before_last_part(data.len(), record_max));
-        for part in parts.chunks(record_max) {
+        while data.len() > self.room() {
+            // [CDP-DG-5] a part fills its packet, and what follows it is not empty
+            let (part, rest) = data.split_at(self.room());
             self.append_record(true, part);
-            let payload = self.tail.split().freeze();
-            self.open_records = 0;
-            self.ready.push_back(Outgoing { payload, eom: false });
+            self.close_packet(false);
+            data = rest;
         }
-        self.append_record(false, last);
+        self.append_record(false, data);
+    }
+
+    /// The longest record that the open packet, or a fresh one, has room for.
+    fn room(&self) -> usize {
+        self.mss.saturating_sub(self.tail.len() + records::RECORD_HEAD).min(records::RECORD_LEN_MAX)
     }
 
     /// [CDP-DG-5] parts fill their packets, and the last part is not empty unless the message is.
@@ -198,17 +210,18 @@ impl SendQueue {
     }
 
     fn append_record(&mut self, more: bool, data: &[u8]) {
-        let len = records::RECORD_HEAD + data.len();
-        if self.tail.len() + len > self.mss {
-            self.finish_packet();
-        }
         if self.tail.is_empty() {
             self.reserve(self.mss);
         }
         let fits = records::push_record(&mut self.tail, more, data);
         debug_assert!(fits, "cut to the length of a record before");
         self.open_records += 1;
-        self.bytes += len;
+        self.bytes += records::RECORD_HEAD + data.len();
+    }
+
+    fn close_packet(&mut self, eom: bool) {
+        self.open_records = 0;
+        self.ready.push_back(Outgoing { payload: self.tail.split().freeze(), eom });
     }
 
     /// Closes the open packet; a message that has it for itself travels plain.
@@ -216,14 +229,12 @@ impl SendQueue {
         if self.service == Service::Stream || self.tail.is_empty() {
             return;
         }
-        let mut payload = self.tail.split().freeze();
-        let alone = self.open_records == 1;
-        if alone {
-            payload = payload.slice(records::RECORD_HEAD..);
+        let is_alone = self.open_records == 1;
+        if is_alone {
+            self.tail.advance(records::RECORD_HEAD);
             self.bytes -= records::RECORD_HEAD;
         }
-        self.open_records = 0;
-        self.ready.push_back(Outgoing { payload, eom: alone });
+        self.close_packet(is_alone);
     }
 
     fn reserve(&mut self, bytes: usize) {
@@ -249,7 +260,7 @@ mod tests {
 
     fn datagrams(mss: u16, coalesce: bool) -> SendQueue {
         let mut queue = SendQueue::new(Service::Datagram, mss);
-        queue.configure(mss, coalesce);
+        queue.configure(mss, coalesce, true);
         queue
     }
 
@@ -291,6 +302,59 @@ mod tests {
         assert_eq!((packets[2].0.len(), packets[2].1), (80, true), "the last part is alone, so plain");
     }
 
+    /// [CDP-COA-4] Messages follow each other without a gap: every packet but the last is full.
+    #[test]
+    fn long_messages_begin_where_the_last_one_ended() {
+        for len in [300, 400, 513, 700, 1100] {
+            let mut queue = datagrams(512, true);
+            let messages: Vec<Vec<u8>> = (0..40).map(|n| vec![n; len]).collect();
+            messages.iter().for_each(|message| queue.push(message));
+            let packets = drain(&mut queue);
+            let (last, full) = packets.split_last().unwrap();
+            // a packet with less room than a record's head is as full as can be
+            assert!(full.iter().all(|(data, eom)| data.len() >= 510 && !eom), "{len}");
+            assert_eq!(joined(full, last), messages, "{len}");
+            assert_eq!(queue.bytes(), 0);
+        }
+    }
+
+    /// What a receiver makes of the packets: by the records of all but the last, which may be plain.
+    fn joined(full: &[(Vec<u8>, bool)], last: &(Vec<u8>, bool)) -> Vec<Vec<u8>> {
+        let (mut messages, mut open) = (Vec::new(), Vec::new());
+        for (packet, _) in full.iter().chain(std::iter::once(last).filter(|(_, eom)| !eom)) {
+            let mut rest = &packet[..];
+            while let [a, b, tail @ ..] = rest {
+                let head = u16::from_be_bytes([*a, *b]);
+                let (part, after) = tail.split_at(usize::from(head & 0x7FFF));
+                open.extend_from_slice(part);
+                if head & 0x8000 == 0 {
+                    messages.push(std::mem::take(&mut open));
+                } else {
+                    assert!(after.is_empty(), "[CDP-COA-4] only the last record of a packet goes on");
+                }
+                rest = after;
+            }
+        }
+        if last.1 {
+            open.extend_from_slice(&last.0);
+            messages.push(open);
+        }
+        messages
+    }
+
+    /// [CDP-COA-4] Small messages are not split, nor any where the peer announced no MESSAGE.
+    #[test]
+    fn what_is_not_split_keeps_to_one_packet() {
+        for (len, may_split) in [(200, true), (400, false)] {
+            let mut queue = SendQueue::new(Service::Datagram, 512);
+            queue.configure(512, true, may_split);
+            (0..40).for_each(|n| queue.push(&vec![n; len]));
+            let packets = drain(&mut queue);
+            let per_packet = 512 / (len + records::RECORD_HEAD);
+            assert_eq!(packets.len(), 40_usize.div_ceil(per_packet), "{len} bytes");
+        }
+    }
+
     /// [CDP-DG-4] Without coalescing a long message travels plain with EOM only in the last packet.
     #[test]
     fn a_long_message_spans_packets_plain() {
@@ -304,7 +368,7 @@ mod tests {
     #[test]
     fn a_stream_is_cut_when_it_leaves() {
         let mut queue = SendQueue::new(Service::Stream, 512);
-        queue.configure(512, true);
+        queue.configure(512, true, false);
         let data: Vec<u8> = (0..200_000_u32).map(|i| i.to_le_bytes()[0]).collect();
         for piece in data.chunks(777) {
             queue.push(piece);

@@ -47,7 +47,7 @@ impl Connection {
     /// Takes over what was agreed; `window` is the peer's, in slots from its ACK number of our SYN on.
     fn take_over(&mut self, agreed: Agreed, window: u64) {
         self.agreed = agreed;
-        self.sender.configure(self.config.link_mss, agreed.peer_mss, agreed.coalesce);
+        self.sender.configure(self.config.link_mss, &agreed);
         self.sender.raise_edge(self.iss + 1 + window);
         self.receiver.configure(agreed.receive_scale, agreed.coalesce);
     }

@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::congestion::Congestion;
 use crate::flight::Flight;
 use crate::mtu::Mtu;
+use crate::open::Agreed;
 use crate::pacer::Pacer;
 use crate::queue::SendQueue;
 use crate::rtt::Rtt;
@@ -109,9 +110,9 @@ impl Sender {
     }
 
     /// What the open agreed on.
-    pub(crate) fn configure(&mut self, link_mss: u16, peer_mss: u16, coalesce: bool) {
-        self.mtu = Mtu::new(link_mss, peer_mss);
-        self.queue.configure(self.mtu.current(), coalesce);
+    pub(crate) fn configure(&mut self, link_mss: u16, agreed: &Agreed) {
+        self.mtu = Mtu::new(link_mss, agreed.peer_mss);
+        self.queue.configure(self.mtu.current(), agreed.coalesce, agreed.peer_message.is_some());
         self.flight.set_large(self.mtu.large());
     }
 
