@@ -24,6 +24,9 @@ pub const ECHO_RST_PER_NODE_PER_SECOND: u32 = 100;
 pub const ACCEPT_LIMIT_MAX: usize = 4_096;
 /// Default receive slots of a connection (CDP-LIM-5).
 pub const RECEIVE_SLOTS: u32 = 1_024;
+/// Receive slots that a connection gets when memory is short, unless it wants fewer; where there is less, it is refused
+/// (CDP-LIM-13).
+pub const RECEIVE_SLOTS_MIN: u32 = 16;
 /// Greatest number of receive slots of a connection (CDP-LIM-5).
 pub const RECEIVE_SLOTS_MAX: u32 = 65_535 << 14;
 /// Numbers one SACK bitmap can tell of (CDP-LIM-7).

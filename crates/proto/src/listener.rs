@@ -36,6 +36,8 @@ pub struct Listener {
     embryos: usize,
     ready: usize,
     accept_limit: usize,
+    /// Receive slots that the settings give a connection; `config` has what it gets at present.
+    receive_slots_max: u32,
 }
 
 impl Listener {
@@ -49,6 +51,7 @@ impl Listener {
             ready: 0,
             // [CDP-LIM-4] 1..4096
             accept_limit: config.accept_limit.clamp(1, limits::ACCEPT_LIMIT_MAX),
+            receive_slots_max: config.receive_slots,
             config: config.clone(),
         }
     }
@@ -57,6 +60,21 @@ impl Listener {
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Connections made from now on get `slots` receive slots: at most what the settings say, and no fewer than a cookie
+    /// promises. Returns how many that are.
+    ///
+    /// [CDP-LIM-13] This is how windows become smaller when memory is short.
+    pub fn set_receive_slots(&mut self, slots: u32) -> u32 {
+        self.config.receive_slots = slots.clamp(self.cookie_slots(), self.receive_slots_max);
+        self.config.receive_slots
+    }
+
+    /// [CDP-WND-3] The edge of a SYN|ACK with a COOKIE stands although nothing is kept, so it promises what every
+    /// connection gets. The first ACK promises the rest.
+    fn cookie_slots(&self) -> u32 {
+        self.receive_slots_max.min(limits::RECEIVE_SLOTS_MIN)
     }
 
     /// Whether the key of the cookies is due to be replaced by [`Listener::replace_key`] (CDP-CKE-3).
@@ -138,7 +156,7 @@ impl Listener {
     fn answer_with_cookie(&mut self, now: Instant, syn: &Packet, theirs: &Tlvs, head: &mut Vec<u8>) {
         let irs = syn.seq(false);
         let agreed = open::agree(&self.config, theirs, false);
-        let window = u16::try_from(self.config.receive_slots).unwrap_or(u16::MAX);
+        let window = u16::try_from(self.cookie_slots()).unwrap_or(u16::MAX);
         let made = self.keys.make(now, syn.flow(), irs, &agreed, syn.header().window);
         let mut header = Header::new(Kind::SynAck, syn.flow());
         header.seq = made.iss;

@@ -281,6 +281,40 @@ fn a_full_accept_queue_says_nothing() {
     assert!(matches!(verdict, Verdict::Answer));
 }
 
+/// [CDP-LIM-13] Windows of new connections become smaller, [CDP-WND-3] and yet none falls short of what a cookie promised
+/// before.
+#[test]
+fn a_window_may_shrink_between_the_cookie_and_its_echo() {
+    let config = Config { embryos_max: 0, receive_slots: 500, ..datagrams() };
+    let mut script = Script::opening(&config);
+    let mut listener = Listener::new(script.now, &config, [1; 32]);
+    let mut head = Vec::new();
+    listener.handle_packet(script.now, &syn(&generous()), secret(), &mut head);
+    let syn_ack = parse(head);
+    let promised = syn_ack.header().window;
+    assert_eq!(u32::from(promised), limits::RECEIVE_SLOTS_MIN);
+
+    assert_eq!(listener.set_receive_slots(1), limits::RECEIVE_SLOTS_MIN);
+    script.seq = PEER_ISS + 1;
+    script.ack = syn_ack.seq(false) + 1;
+    let echo = Tlvs { cookie: syn_ack.tlvs().cookie, ..Tlvs::default() };
+    let echo = script.control(&script.header(Kind::Ack), &echo);
+    let window_after_echo = |listener: &mut Listener| {
+        let verdict = listener.handle_packet(script.now, &echo, secret(), &mut Vec::new());
+        let Verdict::Established(mut own) = verdict else { panic!("{verdict:?}") };
+        let mut head = Vec::new();
+        own.poll_transmit(script.now, &mut head).unwrap();
+        u32::from(parse(head).header().window)
+    };
+    assert_eq!(window_after_echo(&mut listener), limits::RECEIVE_SLOTS_MIN);
+    assert_eq!(listener.set_receive_slots(100), 100);
+    assert_eq!(window_after_echo(&mut listener), 100, "more than was promised");
+    assert_eq!(listener.set_receive_slots(u32::MAX), 500, "no more than the settings say");
+    let modest = Config { receive_slots: 3, ..config };
+    assert_eq!(Listener::new(script.now, &modest, [1; 32]).set_receive_slots(1), 3, "they may say less");
+    script.take();
+}
+
 /// [CDP-ST-8] A bad COOKIE is refused with REASON 19, any other packet with REASON 2; [CDP-RST-4] an RST never.
 #[test]
 fn a_listener_refuses_what_is_not_an_open() {
