@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use weft_base::limits::RECEIVE_SLOTS_MIN;
+
 /// One connection may take this share of what is left, so that windows grow smaller before anybody is refused.
 const SHARE: usize = 512;
-/// A connection with fewer slots than this is refused instead.
-const SLOTS_MIN: u32 = 16;
 
 /// Bytes promised so far, and the most there may be.
 #[derive(Debug)]
@@ -24,10 +24,11 @@ impl Budget {
         self.promised.load(Ordering::Relaxed)
     }
 
-    /// The most slots for packets of `packet_bytes` that one connection may get at present.
+    /// The most slots for packets of `packet_bytes` that one connection may get at present; where there is no memory for
+    /// so few it is refused.
     pub(crate) fn slots_max(&self, packet_bytes: usize) -> u32 {
         let left = self.bytes_max.saturating_sub(self.promised());
-        u32::try_from(left / SHARE / packet_bytes).unwrap_or(u32::MAX).max(SLOTS_MIN)
+        u32::try_from(left / SHARE / packet_bytes).unwrap_or(u32::MAX).max(RECEIVE_SLOTS_MIN)
     }
 
     /// Reserves memory for exactly `slots` packets of `packet_bytes`; returns the bytes to give back.
@@ -71,7 +72,7 @@ mod tests {
             grants.push(slots);
         }
         assert!(grants.windows(2).all(|pair| pair[0] >= pair[1]), "{grants:?}");
-        assert_eq!(grants.last(), Some(&SLOTS_MIN));
+        assert_eq!(grants.last(), Some(&RECEIVE_SLOTS_MIN));
         assert!(budget.promised() <= 64 << 20);
         assert!(grants.len() > 1000);
     }

@@ -72,19 +72,23 @@ impl Listening {
         self.queue.lock().len()
     }
 
-    pub(crate) fn config(&self) -> &Config {
-        &self.config
+    /// Bytes of the largest data segment that its peers may send.
+    pub(crate) fn packet_bytes(&self) -> usize {
+        self.config.link_mss.into()
     }
 
-    /// Asks the machine what to make of a packet that no connection claims.
+    /// Asks the machine what to make of a packet that no connection claims. A connection that it makes may get at most
+    /// `slots_max` receive slots, unless fewer are promised already; tells how many it gets.
     pub(crate) fn handle_packet(
         &self,
         now: Instant,
         packet: &Packet,
         secret: Secret,
+        slots_max: u32,
         head: &mut Vec<u8>,
-    ) -> Verdict {
+    ) -> (Verdict, u32) {
         let mut machine = self.machine.lock();
+        let slots = machine.set_receive_slots(slots_max);
         // [CDP-CKE-3] the key is replaced at least once an hour
         if machine.wants_key(now)
             && let Ok(key) = key()
@@ -95,7 +99,7 @@ impl Listening {
         if matches!(verdict, Verdict::Embryo(_)) {
             self.half_open.fetch_add(1, Ordering::Relaxed);
         }
-        verdict
+        (verdict, slots)
     }
 
     /// An embryo has finished its open.

@@ -214,6 +214,8 @@ impl Core {
     fn look_at_end(&self, slot: &Arc<Slot>, live: &mut Live, now: Instant) {
         if live.connection.state() == State::Quiet && !live.is_quiet {
             live.is_quiet = true;
+            // [CDP-ST-C] no data buffers there
+            self.budget.release(std::mem::take(&mut live.promised_bytes));
             self.note_quiet(slot, now);
         }
         if live.connection.is_finished() {

@@ -18,6 +18,7 @@ use crate::outbox::Outbox;
 use crate::port::Port;
 use crate::random;
 use crate::slot::Slot;
+use crate::table::InsertError;
 
 /// Random numbers for a new connection ([CDP-SEQ-3], [CDP-SEQ-4]).
 pub(crate) fn secret() -> std::io::Result<Secret> {
@@ -72,7 +73,10 @@ impl Core {
     ) {
         let Ok(secret) = secret() else { return self.drops.count(Dropped::NoRoom) };
         let start = out.batch.heads_mut().len();
-        match listening.handle_packet(now, packet, secret, out.batch.heads_mut()) {
+        // [CDP-LIM-13] smaller windows when memory is short
+        let slots_max = self.budget.slots_max(listening.packet_bytes());
+        let (verdict, slots) = listening.handle_packet(now, packet, secret, slots_max, out.batch.heads_mut());
+        match verdict {
             Verdict::Drop => self.drops.count(Dropped::Listener),
             // [CDP-ST-5] [CDP-CKE-8] one SYN|ACK, no longer than the SYN, to where the SYN came from
             Verdict::Answer => push_answer(&mut out.batch, from, start),
@@ -80,46 +84,64 @@ impl Core {
                 self.drops.count(Dropped::Listener);
                 self.refuse_by_reset(packet, from, reason, detail, now, out);
             }
-            Verdict::Embryo(connection) => {
-                if let Some(slot) = self.admit(port, listening, *connection, from) {
-                    self.start(&slot, now, out);
-                } else {
+            Verdict::Embryo(connection) => match self.admit(port, listening, *connection, slots, from) {
+                Ok(slot) => self.start(&slot, now, out),
+                Err(reason) => {
                     listening.note_embryo_gone();
+                    self.refuse_if(packet, from, reason, now, out);
                 }
-            }
-            Verdict::Established(connection) => match self.admit(port, listening, *connection, from) {
-                Some(slot) => {
+            },
+            Verdict::Established(connection) => match self.admit(port, listening, *connection, slots, from) {
+                Ok(slot) => {
                     self.start(&slot, now, out);
                     listening.enqueue(slot, &mut out.wakes);
                 }
-                None => listening.note_lost(),
+                Err(reason) => {
+                    listening.note_lost();
+                    self.refuse_if(packet, from, reason, now, out);
+                }
             },
         }
     }
 
-    /// Puts a connection that a listener made into the table, if memory for its window can be reserved.
+    fn refuse_if(
+        &self,
+        packet: &Packet,
+        to: SocketAddr,
+        reason: Option<Reason>,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        if let Some(reason) = reason {
+            self.refuse_by_reset(packet, to, reason, None, now, out);
+        }
+    }
+
+    /// Puts a connection that a listener made into the table, if memory for its `slots` can be reserved; if not it may
+    /// tell why.
     fn admit(
         &self,
         port: &Port,
         listening: &Arc<Listening>,
         connection: Connection,
+        slots: u32,
         from: SocketAddr,
-    ) -> Option<Arc<Slot>> {
-        let slots = listening.config().receive_slots;
-        let packet_bytes = usize::from(port.info.mss);
-        // [CDP-LIM-13] the window was promised by the listener's settings, so it is this or refusal
-        let Some(bytes) = self.budget.reserve_all(slots, packet_bytes) else {
+    ) -> Result<Arc<Slot>, Option<Reason>> {
+        // [CDP-LIM-13] and then refusal
+        let Some(bytes) = self.budget.reserve_all(slots, listening.packet_bytes()) else {
             self.drops.count(Dropped::NoRoom);
-            return None;
+            return Err(Some(Reason::NO_ROOM));
         };
         let key = connection.flow();
         let gather = listening.gather;
         let slot = Arc::new(Slot::new(connection, from, port.index, bytes, gather, Some(listening.clone())));
-        if self.table.insert(key, slot.clone()).is_err() {
+        self.table.insert(key, slot.clone()).map_err(|error| {
+            self.drops.count(Dropped::NoRoom);
             self.budget.release(bytes);
-            return None;
-        }
-        Some(slot)
+            // Another thread may just have admitted the same one.
+            (error == InsertError::Full).then_some(Reason::NO_ROOM)
+        })?;
+        Ok(slot)
     }
 
     fn start(&self, slot: &Arc<Slot>, now: Instant, out: &mut Outbox) {

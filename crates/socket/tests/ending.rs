@@ -66,6 +66,20 @@ fn a_peer_that_missed_the_answer_to_its_close_gets_another() {
     assert!(result.confirmed, "{result:?}");
 }
 
+/// [CDP-ST-C] In QUIET an end keeps no buffers, so it promises no memory either.
+#[test]
+fn a_closed_connection_gives_its_memory_back_at_once() {
+    let Pair { server, client, listener: _listener, accepted, connected } =
+        Pair::over_udp(&Options::stream());
+    assert!(server.stats().promised_bytes > 0 && client.stats().promised_bytes > 0);
+    connected.close_timeout(PATIENCE).unwrap();
+    assert_eq!(accepted.recv(&mut [0; 8]), Ok(0));
+    accepted.close_timeout(PATIENCE).unwrap();
+    for node in [&server, &client] {
+        assert_eq!((node.stats().quiet, node.stats().promised_bytes), (1, 0));
+    }
+}
+
 /// A node that ends while nobody closes towards it does not wait for anybody.
 #[test]
 fn a_node_with_nothing_to_answer_ends_at_once() {

@@ -308,6 +308,40 @@ fn the_memory_budget_is_kept() {
     client.connect(target, &Options::stream()).unwrap();
 }
 
+/// [CDP-LIM-13] The windows of accepted connections become smaller as the budget is spent; then connects are refused.
+#[test]
+fn accepted_connections_share_the_memory_budget() {
+    let hub = Hub::new(1_500);
+    let memory = 16_000_000;
+    let server = on(Node::builder().memory_bytes(memory), hub.endpoint().unwrap());
+    let client = on(Node::builder(), hub.endpoint().unwrap());
+    let listener = server.listen(0, &Options::stream().receive_slots(100)).unwrap();
+    let target = (server.underlay(), listener.local_address().port);
+    let (mut sockets, mut windows) = (Vec::new(), Vec::new());
+    let refused = loop {
+        match client.connect(target, &Options::stream()) {
+            Ok(socket) => {
+                windows.push(socket.stats().send_window);
+                sockets.push((socket, listener.accept_timeout(PATIENCE).unwrap()));
+            }
+            Err(error) => break error,
+        }
+        assert!(sockets.len() < 2_000, "the budget is not kept");
+    };
+    // Each gets a share of what is left, and no less than 16 slots.
+    assert!(windows.is_sorted_by(|before, after| before >= after), "{windows:?}");
+    assert!(windows[0] > 20 && windows.last() == Some(&16), "{windows:?}");
+    assert!(server.stats().promised_bytes <= memory);
+    assert!(matches!(refused, ConnectError::Refused { reason: EndReason::NoRoom, .. }), "{refused:?}");
+    assert_eq!(refused.errno(), errno::ECONNREFUSED);
+    // What goes makes room for others.
+    sockets.truncate(sockets.len() / 2);
+    while server.stats().promised_bytes > memory * 3 / 4 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    client.connect(target, &Options::stream()).unwrap();
+}
+
 /// [CDP-CHK-5] A node with a number of its own drops packets for any other. [CDP-ADR-6] And packets of a known node that
 /// come from elsewhere.
 #[test]

@@ -84,8 +84,7 @@ impl Engine {
         let (node, at) = self.locate(target)?;
         let remote = Address { node, port: target.port };
         let home = self.core.next_port.fetch_add(1, Ordering::Relaxed) % self.core.ports.len();
-        let port = self.core.port(home);
-        let packet_bytes = usize::from(port.info.mss);
+        let packet_bytes = usize::from(config.link_mss);
         let (granted, bytes) =
             self.core.budget.reserve(config.receive_slots, packet_bytes).ok_or(ConnectError::NoRoom)?;
         config.receive_slots = granted;
@@ -173,14 +172,12 @@ impl Engine {
     pub fn listen(
         &self,
         port: Option<CdpPort>,
-        mut config: Config,
+        config: Config,
         gather: Gather,
     ) -> Result<Arc<Listening>, ListenError> {
         if self.core.is_down.load(Ordering::SeqCst) {
             return Err(ListenError::Down);
         }
-        // [CDP-LIM-13] the windows of all its connections are as large as one may be now
-        config.receive_slots = config.receive_slots.min(self.core.budget.slots_max(usize::from(self.mss())));
         let start = random::u32().map_err(ListenError::System)?;
         let node = self.core.directory.own();
         let mut listeners = self.core.listeners.write();
