@@ -1,19 +1,20 @@
 //! What all ports and threads of an engine share.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use weft_base::Port as CdpPort;
 use weft_proto::limiter::EchoResetLimiter;
-use weft_sync::{Mutex, RwLock, SpinLock};
+use weft_sync::{Mutex, RwLock};
 
 use crate::budget::Budget;
 use crate::counters::Drops;
 use crate::directory::Directory;
 use crate::listening::Listening;
 use crate::port::Port;
+use crate::quiet::QuietList;
 use crate::slot::Slot;
 use crate::table::Table;
 
@@ -31,8 +32,8 @@ pub(crate) struct Core {
     /// Echo-form RSTs and their limits.
     pub(crate) resets: Mutex<EchoResetLimiter>,
     pub(crate) resets_sent: AtomicU64,
-    /// Connections in QUIET, oldest first ([CDP-LIM-12]).
-    pub(crate) quiet: SpinLock<VecDeque<Weak<Slot>>>,
+    /// Connections in QUIET.
+    pub(crate) quiet: QuietList<Slot>,
     /// The port the next connect goes out by.
     pub(crate) next_port: AtomicUsize,
     /// Longest spin of a blocked thread.

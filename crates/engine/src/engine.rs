@@ -14,7 +14,7 @@ use std::time::Duration;
 use weft_base::{Instant, NodeId};
 use weft_link::{Link, Udp, UdpOptions};
 use weft_proto::limiter::EchoResetLimiter;
-use weft_sync::{Mutex, RwLock, SpinLock};
+use weft_sync::{Mutex, RwLock};
 use weft_wire::Reason;
 
 pub use self::opening::{ConnectError, ListenError, Target};
@@ -25,6 +25,7 @@ use crate::core::Core;
 use crate::counters::Drops;
 use crate::directory::Directory;
 use crate::port::Port;
+use crate::quiet::QuietList;
 use crate::random;
 use crate::service;
 use crate::settings::{Settings, Workers};
@@ -86,7 +87,7 @@ impl Engine {
             budget: Budget::new(settings.memory_bytes),
             resets: Mutex::new(EchoResetLimiter::new(random::u64()?)),
             resets_sent: 0.into(),
-            quiet: SpinLock::default(),
+            quiet: QuietList::new(settings.quiet_max),
             next_port: 0.into(),
             spin_max: settings.spin,
             is_down: false.into(),

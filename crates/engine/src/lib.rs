@@ -15,7 +15,7 @@
 //! | `slot`, `waiters` | a connection's entry; who waits there |
 //! | `port`, `progress`, `service`, `gather` | who makes progress, and when |
 //! | `table`, `wheel` | look-up, timers |
-//! | `directory`, `budget`, `counters`, `stats`, `control` | names, limits, counters |
+//! | `directory`, `budget`, `quiet`, `counters`, `stats`, `control` | names, limits, counters |
 //!
 //! ```
 //! use weft_base::Service;
@@ -41,6 +41,7 @@ mod outbox;
 mod port;
 mod progress;
 mod pump;
+mod quiet;
 mod random;
 mod reset;
 mod service;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use weft_base::{FlowKey, Instant, limits};
+use weft_base::{FlowKey, Instant};
 use weft_link::Interest as LinkInterest;
 use weft_proto::{Event, State};
 use weft_wire::{Kind, Packet};
@@ -220,28 +220,6 @@ impl Core {
         }
         if live.connection.is_finished() {
             self.remove(slot, live);
-        }
-    }
-
-    /// [CDP-LIM-12] At most so many connections in QUIET; beyond that the oldest is freed.
-    fn note_quiet(&self, slot: &Arc<Slot>, now: Instant) {
-        let mut quiet = self.quiet.lock();
-        quiet.push_back(Arc::downgrade(slot));
-        while quiet.front().is_some_and(|oldest| oldest.strong_count() == 0) {
-            quiet.pop_front();
-        }
-        if quiet.len() <= limits::QUIET_MAX {
-            return;
-        }
-        let oldest = quiet.pop_front();
-        drop(quiet);
-        // Not this slot, as the queue is longer than one; if it is busy its own quiet timer frees it.
-        if let Some(oldest) = oldest.and_then(|oldest| oldest.upgrade())
-            && let Some(mut live) = oldest.try_lock()
-        {
-            live.connection.handle_timeout(now);
-            live.connection.forget();
-            self.remove(&oldest, &mut live);
         }
     }
 

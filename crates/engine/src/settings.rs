@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use weft_base::NodeId;
+use weft_base::{NodeId, limits};
 use weft_link::Link;
 
 use crate::stats::EngineStats;
@@ -46,6 +46,8 @@ pub struct Settings {
     pub spin: Duration,
     /// Bytes that receive windows may promise in all ([CDP-LIM-13]).
     pub memory_bytes: usize,
+    /// Connections in QUIET; beyond that the oldest is freed ([CDP-LIM-12]).
+    pub quiet_max: usize,
     /// How long the end of the engine waits for connections to close ([CDP-ST-H]).
     pub linger: Duration,
     /// The name under which statistics are offered to other programs, and the words for them.
@@ -65,6 +67,7 @@ impl Default for Settings {
             workers: Workers::default(),
             spin: Duration::from_micros(50),
             memory_bytes: half_of_memory(),
+            quiet_max: limits::QUIET_MAX,
             linger: Duration::from_secs(2),
             stat: None,
         }
