@@ -17,7 +17,7 @@ use crate::transfer::{LOOK_INTERVAL, Report, SILENCE_MAX, sender};
 use crate::units;
 
 /// Data segment of the transfer: what an Ethernet of 1500 B leaves, so that the faults meet as many packets as there.
-const ETHERNET_MSS: u16 = 1444;
+pub(super) const ETHERNET_MSS: u16 = 1444;
 
 /// A file that went through.
 pub(super) struct Transfer {

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use weft_link::FaultCounts;
-use weft_socket::{Listener, Stream};
+use weft_socket::{Listener, Options, Stream};
 
+use super::file::ETHERNET_MSS;
 use super::points::Contender;
 use super::rivals::{Arrived, drain_cdp, serve_tcp, serve_udp};
 use crate::exit::{Code, Failure, cause};
@@ -141,12 +142,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let faulty = LocalNode::open(&args.node, Role::Server, "demo-peer")?;
     let clean = NodeFlags { fault: None, fault_in: None, ..args.node.clone() };
     let clean = LocalNode::open(&clean, Role::Server, "demo-peer-load")?;
-    let listen = |local: &LocalNode, service| {
-        local.node.listen(0, &args.socket.options(service)).map_err(|error| net::listen_failure(&error))
+    let listen = |local: &LocalNode, options: &Options| {
+        local.node.listen(0, options).map_err(|error| net::listen_failure(&error))
     };
-    let file = listen(&faulty, weft_base::Service::Stream)?;
-    let messages = listen(&clean, weft_base::Service::Datagram)?;
-    let bulk = listen(&clean, weft_base::Service::Stream)?;
+    let (stream, datagram) =
+        (args.socket.options(weft_base::Service::Stream), args.socket.options(weft_base::Service::Datagram));
+    // Smaller packets, more room for them: the window is counted in packets, and its memory in bytes.
+    let file = listen(&faulty, &stream.clone().mss(ETHERNET_MSS))?;
+    let messages = listen(&clean, &datagram)?;
+    let bulk = listen(&clean, &stream)?;
 
     let arrived: HashMap<Line, Arc<Arrived>> =
         Line::ALL.into_iter().map(|line| (line, Arc::default())).collect();
