@@ -23,6 +23,8 @@ pub struct Rtt {
     rto_max: Duration,
     /// How often the RTO has doubled.
     doublings: u32,
+    /// The RTO that follows from all this: it is asked for with every packet.
+    rto: Duration,
 }
 
 impl Rtt {
@@ -38,6 +40,7 @@ impl Rtt {
             rto_min: RTO_MIN + ack_delay,
             rto_max,
             doublings: 0,
+            rto: rto_init.min(rto_max),
         }
     }
 
@@ -50,37 +53,47 @@ impl Rtt {
                 self.variance = rtt / 2;
             }
             Some(smoothed) => {
-                self.variance = self.variance * 3 / 4 + smoothed.abs_diff(rtt) / 4;
-                self.smoothed = Some(smoothed * 7 / 8 + rtt / 8);
+                let [variance, smoothed, rtt] = [self.variance, smoothed, rtt].map(nanos);
+                self.variance = Duration::from_nanos(variance * 3 / 4 + smoothed.abs_diff(rtt) / 4);
+                self.smoothed = Some(Duration::from_nanos(smoothed * 7 / 8 + rtt / 8));
             }
         }
         // [CDP-RTX-4] a fresh sample ends the back-off
         self.doublings = 0;
         self.latest = Some(rtt);
         self.least.sample(now, rtt);
+        self.settle();
     }
 
     /// The retransmission time-out.
     #[must_use]
     pub fn rto(&self) -> Duration {
+        self.rto
+    }
+
+    fn settle(&mut self) {
         let base = match self.smoothed {
             // [CDP-RTX-2] SRTT + max(G, 4·RTTVAR) within RTO_MIN..RTO_MAX
             Some(smoothed) => (smoothed + GRANULARITY.max(self.variance * 4)).max(self.rto_min),
             None => self.rto_init,
         };
-        base.saturating_mul(1 << self.doublings.min(20)).min(self.rto_max)
+        let doubled =
+            if self.doublings == 0 { base } else { base.saturating_mul(1 << self.doublings.min(20)) };
+        self.rto = doubled.min(self.rto_max);
     }
 
     /// [CDP-RTX-4] The RTO doubles on a time-out.
     pub fn back_off(&mut self) {
         if self.rto() < self.rto_max {
             self.doublings += 1;
+            self.settle();
         }
     }
 
     /// [CDP-RTX-4] An ACK that moves SND.UNA without a sample divides it by four.
     pub fn ease(&mut self) {
         self.doublings = self.doublings.saturating_sub(2);
+        self.settle();
     }
 
     /// Smoothed round-trip time, once there is a sample.
@@ -106,6 +119,11 @@ impl Rtt {
     pub fn latest(&self) -> Option<Duration> {
         self.latest
     }
+}
+
+/// A round trip in nanoseconds; 64 bits hold 584 years, of which an eighth is left for the arithmetic.
+fn nanos(rtt: Duration) -> u64 {
+    u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX / 8)
 }
 
 /// The least sample of each of the last ten seconds in which there was one; the least of them rises again when the

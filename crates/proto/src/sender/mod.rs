@@ -79,7 +79,8 @@ pub(crate) struct Sender {
     progress_at: Instant,
     give_up_time: Duration,
     give_up_tries: u32,
-    ack_delay: Duration,
+    /// What a tail probe waits for beyond two round trips: the peer's delayed acknowledgement.
+    probe_margin: Duration,
     pacing: bool,
 }
 
@@ -104,7 +105,7 @@ impl Sender {
             progress_at: now,
             give_up_time: config.give_up_time,
             give_up_tries: config.give_up_tries,
-            ack_delay: config.ack_delay,
+            probe_margin: config.ack_delay * 3 / 2,
             pacing: config.pacing,
         }
     }

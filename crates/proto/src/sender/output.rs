@@ -145,7 +145,7 @@ impl Sender {
         // [CDP-RTX-5] one tail probe after 2·SRTT, and a margin for the peer's delayed acknowledgement
         let probe = self.rtt.srtt().filter(|_| !self.probe_out && !self.flight.has_lost());
         match probe {
-            Some(srtt) => timers.set(Timer::TailProbe, now + srtt * 2 + self.ack_delay * 3 / 2),
+            Some(srtt) => timers.set(Timer::TailProbe, now + srtt + srtt + self.probe_margin),
             None => timers.stop(Timer::TailProbe),
         }
     }
