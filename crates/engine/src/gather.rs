@@ -5,6 +5,10 @@
 //! together or the quantum is over: the pacing of packets that are not full. The quantum is longer while many gather in
 //! it. The first message on an idle connection never waits, nor does one that answers what was just received.
 //!
+//! Of a large send on a busy stream the rest that is less than a batch waits likewise, for the next send to fill it: else
+//! each send would end in a packet that is not full, and after it no run of equal packets would fill a batch. It is not
+//! watched, as the next acknowledgement or nap of the service thread sends it.
+//!
 //! What gathered leaves with the next send after the quantum, with the next receive or turn of the connection, with
 //! [`Engine::flush`](crate::Engine::flush), or by the service thread, which is called once per burst and then watches
 //! every [`WATCH_NAP`]; so nothing waits longer than about [`WATCH_NAP`] + [`QUANTUM`], far below the 1 ms of
@@ -19,7 +23,7 @@ use weft_proto::State;
 
 use crate::core::Core;
 use crate::outbox::Outbox;
-use crate::port::Port;
+use crate::port::{Port, Service as ServiceThread};
 use crate::slot::{Live, Slot};
 
 /// When what is sent may wait for company.
@@ -57,6 +61,8 @@ const KEEP_COMING: u32 = 8;
 const BATCH_BYTES: usize = 24 << 10;
 /// Bytes of a stream that may wait for their first transmission.
 const UNSENT_BYTES_MAX: usize = 256 << 10;
+/// Bytes of a stream that make a batch of full packets; less waits for more while sends come one after the other.
+const CORK_BYTES: usize = 62 << 10;
 /// How often the service thread looks while messages gather.
 pub(crate) const WATCH_NAP: Duration = Duration::from_micros(60);
 /// How long it keeps looking after the last burst.
@@ -78,13 +84,20 @@ pub(crate) fn may_gather(slot: &Slot, live: &Live, now: Instant) -> bool {
     match slot.gather {
         Gather::Off => false,
         // [CDP-COA-7] not the first, and not for long
-        Gather::WhenBusy => {
-            let is_dialogue = live.has_read && connection.buffered_bytes() == waiting;
-            now - slot.sent_at() < live.quantum() && !is_dialogue
-        }
+        Gather::WhenBusy => now - slot.sent_at() < live.quantum() && !live.is_dialogue(),
         // [CDP-COA-7] what the user asked for
         Gather::Delay(_) => !slot.has_gathered_for(now, slot.gather.delay()),
     }
+}
+
+/// How much of a stream must wait before it leaves: a batch while sends come one after the other.
+#[inline]
+pub(crate) fn cork(slot: &Slot, live: &Live, now: Instant) -> usize {
+    let is_busy = slot.service() == Service::Stream
+        && slot.gather != Gather::Off
+        && now - slot.sent_at() < QUANTUM_BUSY
+        && !live.is_dialogue();
+    if is_busy { CORK_BYTES } else { 0 }
 }
 
 /// How many bytes of a stream may be taken now, so that what waits to be sent stays in the processor's cache; `None`
@@ -120,6 +133,30 @@ impl Core {
         }
     }
 
+    /// Before a transmission: what waits for a full batch leaves when the last one is long ago.
+    #[inline]
+    pub(crate) fn ease_cork(&self, slot: &Slot, live: &mut Live, now: Instant) {
+        if live.is_corked && now - slot.sent_at() >= QUANTUM_BUSY {
+            live.set_cork(0);
+        }
+    }
+
+    /// After a transmission: what still waits for a full batch is listed for the service thread.
+    #[inline]
+    pub(crate) fn note_rest(&self, slot: &Arc<Slot>, live: &mut Live, now: Instant) {
+        if !live.is_corked || live.connection.waiting().0 == 0 || live.is_gathering {
+            return;
+        }
+        live.is_gathering = true;
+        let port = self.port(slot.home());
+        if slot.gathering_since.swap(now.as_nanos(), Ordering::Relaxed) != LISTED {
+            port.gathering.lock().push(slot.clone());
+        }
+        if !port.service_is(ServiceThread::Napping) {
+            port.call_service();
+        }
+    }
+
     /// Sends what gathered for too long. Called by the threads of the engine.
     pub(crate) fn flush_gathered(&self, port: &Port, now: Instant) {
         if !is_watching(port, now) && port.gathering.lock().is_empty() {
@@ -149,6 +186,17 @@ impl Core {
 pub(crate) const LISTED: u64 = 1;
 
 impl Live {
+    /// New data of the stream waits for so much; see [`Connection::cork`](weft_proto::Connection::cork).
+    pub(crate) fn set_cork(&mut self, bytes: usize) {
+        self.is_corked = bytes > 0;
+        self.connection.cork(bytes);
+    }
+
+    /// The user answers what was just received, and nothing else of his is under way.
+    fn is_dialogue(&self) -> bool {
+        self.has_read && self.connection.buffered_bytes() == self.connection.waiting().0
+    }
+
     fn quantum(&self) -> Duration {
         if self.is_busy { QUANTUM_BUSY } else { QUANTUM }
     }
@@ -162,6 +210,11 @@ impl Live {
 }
 
 impl Slot {
+    /// Whether anything gathers.
+    pub(crate) fn has_gathered(&self) -> bool {
+        self.gathering_since.load(Ordering::Relaxed) > LISTED
+    }
+
     /// Whether messages gather since at least `time`.
     fn has_gathered_for(&self, now: Instant, time: Duration) -> bool {
         let since = self.gathering_since.load(Ordering::Relaxed);

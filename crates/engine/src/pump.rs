@@ -151,6 +151,7 @@ impl Core {
             slot.gathering_since.store(LISTED, Ordering::Relaxed);
             live.note_transmit();
         }
+        self.ease_cork(slot, live, now);
         let before = out.batch.len();
         let is_exhausted = loop {
             if out.is_full() {
@@ -164,6 +165,7 @@ impl Core {
                 out.push(live.to, transmit);
             }
         };
+        self.note_rest(slot, live, now);
         if out.batch.len() == before && is_exhausted {
             // Nothing for the link: the claim goes back at once, while the lock still keeps others from marking it.
             slot.release_transmit();

@@ -36,6 +36,8 @@ pub(crate) struct Live {
     pub(crate) to: SocketAddr,
     /// Messages taken since, that gather for common packets.
     pub(crate) is_gathering: bool,
+    /// The rest of a large send waits for the next.
+    pub(crate) is_corked: bool,
     /// How many gathered since the last transmission, and whether they keep coming.
     pub(crate) gathered: u32,
     pub(crate) is_busy: bool,
@@ -65,6 +67,7 @@ impl Live {
             connection,
             to,
             is_gathering: false,
+            is_corked: false,
             gathered: 0,
             is_busy: false,
             has_read: false,

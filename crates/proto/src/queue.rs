@@ -380,6 +380,21 @@ mod tests {
         assert_eq!(queue.bytes(), 0);
     }
 
+    /// While more comes, a stream leaves in full packets, whatever the sizes of the sends.
+    #[test]
+    fn a_stream_that_is_never_drained_has_no_short_packet() {
+        let mut queue = SendQueue::new(Service::Stream, 1444);
+        queue.configure(1444, true, false);
+        queue.push(&[0; 20]);
+        assert_eq!(queue.pop().map(|out| out.payload.len()), Some(20));
+        for round in 0..100 {
+            queue.push(&vec![round; 131_072]);
+            while queue.bytes() >= 62 << 10 {
+                assert_eq!(queue.pop().map(|out| out.payload.len()), Some(1444), "round {round}");
+            }
+        }
+    }
+
     trait Payloads {
         fn concat_payloads(&self) -> Vec<u8>;
     }

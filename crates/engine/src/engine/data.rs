@@ -38,6 +38,8 @@ impl Engine {
                 Err(wanted) => live = wanted,
             }
         }
+        let cork = gather::cork(slot, &live, now);
+        live.set_cork(cork);
         live.is_blocked = !is_gated && result == Err(SendError::WouldBlock);
         let port = core.port(slot.home());
         let mut out = Outbox::take();
@@ -131,6 +133,7 @@ impl Engine {
         let mut out = Outbox::take();
         let mut live = slot.lock();
         let outcome = operation(&mut live, now);
+        live.set_cork(0);
         core.pump(slot, &mut live, now, &mut out);
         core.unlock(slot, live, now, &mut out);
         core.finish(core.port(slot.home()), &mut out);

@@ -20,7 +20,11 @@ use crate::waiters::{Interest, Waiters};
 impl Engine {
     /// Blocks until the condition holds, and runs turns meanwhile. False when the deadline passed first.
     #[must_use]
-    pub fn wait(&self, slot: &Slot, interest: Interest, deadline: Option<Instant>) -> bool {
+    pub fn wait(&self, slot: &Arc<Slot>, interest: Interest, deadline: Option<Instant>) -> bool {
+        if slot.has_gathered() {
+            // Who waits sends nothing more that this could wait for.
+            self.flush(slot);
+        }
         self.core.wait(|| slot.home(), Condition { waiters: &slot.waiters, interest, deadline })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use weft_base::Instant;
-use weft_wire::emit::{echo_reset, emit_control, emit_data};
+use weft_wire::emit::{echo_reset, emit_control, emit_data, emit_data_whole};
 use weft_wire::{Emit, Grease, HEADER_LEN, Header, Kind, Reason, Time, Tlvs};
 
 use super::{Connection, no_body};
@@ -16,12 +16,16 @@ use crate::sender::Numbered;
 use crate::stats::LimitedBy;
 use crate::timers::Timer;
 
+/// A data segment up to this size is copied behind its head while it is summed up; a link gathers longer ones where they
+/// lie.
+const WHOLE_BYTES: usize = 2_048;
+
 /// One packet to be sent: its head lies in the buffer that was handed to `poll_transmit`, its body follows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Where the head lies: header, and TLVs in control packets.
+    /// Where the head lies: the header and, in control packets, the TLVs; the whole packet where that is small.
     pub head: Range<usize>,
-    /// The data segment; empty in control packets.
+    /// The data segment where it is large, else empty.
     pub body: Bytes,
     /// The packet exceeds the present limit of the path and may be cut by IP (CDP-MTU-6).
     pub may_fragment: bool,
@@ -198,14 +202,28 @@ impl Connection {
             };
             emit_control(head, &header, &tlvs, &Emit::sealed(self.agreed.sealed));
         } else {
-            emit_data(head, &header, &numbered.payload, self.agreed.sealed);
+            return self.transmit_data(&header, numbered, head);
         }
+        self.stats.packets_sent += 1;
+        Transmit { attempt: numbered.attempt, ..control_packet(start..head.len()) }
+    }
+
+    fn transmit_data(&mut self, header: &Header, numbered: Numbered, head: &mut Vec<u8>) -> Transmit {
+        let start = head.len();
+        // [CDP-MTU-6] one that exceeds the present limit may be cut by IP, all others may not
+        let may_fragment = numbered.payload.len() > usize::from(self.sender.mtu.current());
+        let body = if numbered.payload.len() <= WHOLE_BYTES {
+            emit_data_whole(head, header, &numbered.payload, self.agreed.sealed);
+            no_body()
+        } else {
+            emit_data(head, header, &numbered.payload, self.agreed.sealed);
+            numbered.payload
+        };
         self.stats.packets_sent += 1;
         Transmit {
             head: start..head.len(),
-            // [CDP-MTU-6] one that exceeds the present limit may be cut by IP, all others may not
-            may_fragment: numbered.payload.len() > usize::from(self.sender.mtu.current()),
-            body: numbered.payload,
+            body,
+            may_fragment,
             attempt: numbered.attempt,
             is_echo_reset: false,
         }

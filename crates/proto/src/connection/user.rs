@@ -23,6 +23,12 @@ impl Connection {
         }
     }
 
+    /// New data of the stream waits until there are `bytes` of it, or the user closes; 0 lets it go. What was sent before
+    /// is sent again all the same.
+    pub fn cork(&mut self, bytes: usize) {
+        self.sender.cork_bytes = bytes;
+    }
+
     fn check_sendable(&self) -> Result<(), SendError> {
         if let Some(error) = self.error {
             return Err(SendError::Failed(error));

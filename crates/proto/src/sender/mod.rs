@@ -82,6 +82,8 @@ pub(crate) struct Sender {
     /// What a tail probe waits for beyond two round trips: the peer's delayed acknowledgement.
     probe_margin: Duration,
     pacing: bool,
+    /// New data waits until there is so much of it.
+    pub(crate) cork_bytes: usize,
 }
 
 impl Sender {
@@ -107,6 +109,7 @@ impl Sender {
             give_up_tries: config.give_up_tries,
             probe_margin: config.ack_delay * 3 / 2,
             pacing: config.pacing,
+            cork_bytes: 0,
         }
     }
 

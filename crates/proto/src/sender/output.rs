@@ -20,7 +20,7 @@ impl Sender {
             return Ok(self.resend(now, at, timers, stats));
         }
         let lost = self.flight.next_lost();
-        if lost.is_none() && !self.has_new() {
+        if lost.is_none() && (!self.has_new() || self.is_corked()) {
             return Err(self.idle_verdict());
         }
         if lost.is_none() && !self.is_in_window() {
@@ -59,6 +59,11 @@ impl Sender {
 
     fn has_new(&self) -> bool {
         !self.queue.is_empty() || self.fin == Fin::Queued
+    }
+
+    /// Whether new data waits for more of it.
+    fn is_corked(&self) -> bool {
+        self.queue.bytes() < self.cork_bytes && self.fin != Fin::Queued
     }
 
     /// [CDP-WND-6] no DAT at or after SND.EDGE; [CDP-WND-7] a FIN may take SND.EDGE itself.
