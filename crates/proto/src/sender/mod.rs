@@ -82,6 +82,8 @@ pub(crate) struct Sender {
     /// What a tail probe waits for beyond two round trips: the peer's delayed acknowledgement.
     probe_margin: Duration,
     pacing: bool,
+    /// Packets a second that the controller wants; worked out when it has learnt something, not for every packet.
+    pacing_rate: Option<u64>,
     /// New data waits until there is so much of it.
     pub(crate) cork_bytes: usize,
 }
@@ -109,6 +111,7 @@ impl Sender {
             give_up_tries: config.give_up_tries,
             probe_margin: config.ack_delay * 3 / 2,
             pacing: config.pacing,
+            pacing_rate: None,
             cork_bytes: 0,
         }
     }

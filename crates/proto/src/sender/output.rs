@@ -81,8 +81,7 @@ impl Sender {
             self.was_limited = true;
             return Err(verdict);
         }
-        if self.pacing
-            && let Some(rate) = self.congestion.pacing_rate()
+        if let Some(rate) = self.pacing_rate
             && let Err(due) = self.pacer.poll(now, rate)
         {
             self.was_limited = true;
@@ -90,6 +89,11 @@ impl Sender {
             return Err(verdict);
         }
         Ok(())
+    }
+
+    /// The controller has learnt something.
+    pub(super) fn renew_pacing_rate(&mut self) {
+        self.pacing_rate = if self.pacing { self.congestion.pacing_rate() } else { None };
     }
 
     fn send_new(&mut self, now: Instant, timers: &mut Timers, stats: &mut Stats) -> Option<Numbered> {
@@ -130,6 +134,10 @@ impl Sender {
     fn note_sent(&mut self, now: Instant, oldest: bool, timers: &mut Timers) {
         self.pacer.sent(1);
         self.congestion.handle_sent(now, self.flight.in_flight(), self.queue.is_empty());
+        if self.flight.in_flight() == 1 {
+            // it may have noticed a pause
+            self.renew_pacing_rate();
+        }
         self.rearm(now, oldest, timers);
     }
 

@@ -34,6 +34,7 @@ impl Sender {
         }
         let lost = self.detect_losses(now, moved, timers);
         self.tell_controller(now, &progress, lost, acked.ece);
+        self.renew_pacing_rate();
         if progress.delivered > 0 {
             self.mtu.handle_delivery(progress.large);
         }
@@ -121,6 +122,7 @@ impl Sender {
         let losses = self.detect_losses(now, false, timers);
         stats.lost += u64::from(losses.count);
         self.tell_loss(now, losses, false);
+        self.renew_pacing_rate();
     }
 
     /// The retransmission time-out; `Err` when the peer is given up (R2).
@@ -145,6 +147,7 @@ impl Sender {
         let losses = self.flight.declare_all_lost();
         stats.lost += u64::from(losses.count);
         self.tell_loss(now, losses, true);
+        self.renew_pacing_rate();
         self.rtt.back_off();
         self.force = true;
         self.probe_due = false;
