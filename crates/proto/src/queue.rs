@@ -183,13 +183,13 @@ impl SendQueue {
     /// small. So messages of any size come to full packets: their rate is set by bytes, and the kernel cuts equal ones.
     fn push_record(&mut self, mut data: &[u8]) {
         let is_small = !self.may_split || data.len() < self.mss / SMALL_PART;
-        if data.len() > self.room() && (is_small || self.room() == 0) {
+        if !self.has_room(data.len()) && (is_small || !self.has_room(1)) {
             self.finish_packet();
         }
-        if data.len() > self.room() && data.len() <= self.mss && self.tail.is_empty() {
+        if !self.has_room(data.len()) && data.len() <= self.mss && self.tail.is_empty() {
             return self.push_packet(data, true);
         }
-        while data.len() > self.room() {
+        while !self.has_room(data.len()) {
             // [CDP-DG-5] a part fills its packet, and what follows it is not empty
             let (part, rest) = data.split_at(self.room());
             self.append_record(true, part);
@@ -199,7 +199,12 @@ impl SendQueue {
         self.append_record(false, data);
     }
 
-    /// The longest record that the open packet, or a fresh one, has room for.
+    /// Whether the open packet, or a fresh one, has room for a record of `len` bytes and its head.
+    fn has_room(&self, len: usize) -> bool {
+        self.tail.len() + records::RECORD_HEAD + len <= self.mss && len <= records::RECORD_LEN_MAX
+    }
+
+    /// The longest record that there is room for, where there is any.
     fn room(&self) -> usize {
         self.mss.saturating_sub(self.tail.len() + records::RECORD_HEAD).min(records::RECORD_LEN_MAX)
     }
@@ -340,6 +345,20 @@ mod tests {
             messages.push(open);
         }
         messages
+    }
+
+    /// [CDP-SVC-3] Not even the head of an empty message goes where it does not fit.
+    #[test]
+    fn an_empty_message_needs_room_for_its_head() {
+        for filled in 505..=510 {
+            let mut queue = datagrams(512, true);
+            queue.push(&vec![1; filled - 2 * records::RECORD_HEAD - 100]);
+            queue.push(&[2; 100]);
+            queue.push(&[]);
+            queue.push(&[]);
+            let packets = drain(&mut queue);
+            assert!(packets.iter().all(|(data, _)| data.len() <= 512), "{filled} bytes");
+        }
     }
 
     /// [CDP-COA-4] Small messages are not split, nor any where the peer announced no MESSAGE.
