@@ -24,7 +24,9 @@ pub(crate) fn run(root: &Path, prefix: &Path) -> Result<PathBuf, String> {
     link(&real_name, &library.join(format!("libcdp.so.{ABI}")))?;
     link(&real_name, &library.join("libcdp.so"))?;
     copy(&built.join("libcdp.a"), &library.join("libcdp.a"))?;
-    copy(&root.join("crates/capi/include/cdp.h"), &prefix.join("include/cdp.h"))?;
+    for header in ["cdp.h", "fiber.h"] {
+        copy(&root.join("crates/capi/include").join(header), &prefix.join("include").join(header))?;
+    }
     let template = root.join("crates/capi/cdp.pc.in");
     let text = fs::read_to_string(&template).map_err(|e| format!("{}: {e}", template.display()))?;
     let package = library.join("pkgconfig/cdp.pc");

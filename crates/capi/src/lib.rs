@@ -31,6 +31,8 @@ mod boundary;
 mod connection;
 mod descriptors;
 mod entry;
+mod fiber;
+mod fiber_locks;
 mod node;
 mod options;
 mod socket;
@@ -45,6 +47,18 @@ pub use connection::{
     cdp_close_result, cdp_flush, cdp_poll_fd, cdp_recv, cdp_send, cdp_shutdown,
 };
 pub use descriptors::CDP_DESCRIPTORS_MAX;
+pub use fiber::{
+    FIBER_ARGS_MAX, FIBER_DETACHED, FIBER_ROAMS, FiberAttr, FiberConfig, fiber_attach, fiber_bind,
+    fiber_cancel, fiber_create_array, fiber_detach, fiber_exit, fiber_high_water, fiber_init, fiber_join,
+    fiber_list, fiber_park, fiber_self, fiber_set_poll, fiber_shutdown, fiber_sleep, fiber_unbind,
+    fiber_unpark, fiber_wait_for_joiners, fiber_yield,
+};
+pub use fiber_locks::{
+    FIBER_EQUAL, FIBER_LESS, FIBER_NOT_EQUAL, FIBER_NOT_LESS, FIBER_OBJECT_SIZE, fiber_barrier_init,
+    fiber_barrier_wait, fiber_cond_broadcast, fiber_cond_init, fiber_cond_signal, fiber_cond_wait,
+    fiber_mutex_init, fiber_mutex_lock, fiber_mutex_unlock, fiber_sem_init, fiber_sem_post, fiber_sem_wait,
+    fiber_wait_until, fiber_wait_words, fiber_word_lock, fiber_word_unlock,
+};
 pub use node::{
     CDP_NODE_DEFAULT, CDP_NODE_NO_SPIN, CDP_NODE_SPIN, CDP_NODE_STRICT, CDP_SCHEME_COARSE,
     CDP_SCHEME_DEFAULT, CDP_SCHEME_EPOCH, CDP_SCHEME_FINE, CdpNodeConfig, cdp_init, cdp_node_address,

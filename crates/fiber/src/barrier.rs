@@ -70,7 +70,7 @@ impl Barrier {
             state.arrived = 0;
             state.round += 1;
             drop(state);
-            release(&self.state, |state| &mut state.waiters, round);
+            release(|| self.state.lock().waiters.pop_batch(round));
             return (Outcome::Signalled, true);
         }
         node = node.in_round(round);

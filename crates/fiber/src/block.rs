@@ -173,7 +173,6 @@ impl Block {
     pub(crate) fn reset(&self, id: u64, job: &'static Job) {
         self.flags.store(0, Ordering::Relaxed);
         self.bound_to.store(0, Ordering::Relaxed);
-        self.roams.set(false);
         self.is_started.set(false);
         self.is_local.store(false, Ordering::Relaxed);
         self.is_settled.store(false, Ordering::Relaxed);
@@ -181,7 +180,7 @@ impl Block {
         self.ending.set(Ending::None);
         self.job.set(job);
         self.latch.reset();
-        self.permit.clear();
+        self.permit.reset();
         self.name.clear();
         // One for the fiber itself, one for the handle.
         self.refs.store(2, Ordering::Relaxed);
@@ -196,6 +195,9 @@ impl Block {
     }
 
     /// Sleeps on the word, which the caller has put to `WAITING`, until it has come to an end.
+    ///
+    /// Inlined, as are its callers up to the object: each return across the switch is one the processor predicts wrong.
+    #[inline(always)]
     pub(crate) fn wait(&self, why: Why, object: usize, deadline: Option<Instant>) -> Outcome {
         self.object.store(object, Ordering::Relaxed);
         self.why.store(why as u8, Ordering::Relaxed);
@@ -241,12 +243,16 @@ impl Block {
         if self.sleeps_deep.get() { word::PARKED_DEEP } else { word::PARKED }
     }
 
+    /// Whether it can go on with another worker.
+    #[inline(always)]
+    pub(crate) fn may_change(&self) -> bool {
+        (self.roams.get() || !self.is_started.get()) && !self.stays.load(Ordering::Relaxed)
+    }
+
     /// Whether any worker may run it now.
     #[inline(always)]
     pub(crate) fn may_move(&self) -> bool {
-        (self.roams.get() || !self.is_started.get())
-            && !self.stays.load(Ordering::Relaxed)
-            && self.bound_to.load(Ordering::Relaxed) == 0
+        self.may_change() && self.bound_to.load(Ordering::Relaxed) == 0
     }
 
     #[inline(always)]

@@ -6,6 +6,15 @@ use crate::wait::Outcome;
 #[cfg(not(loom))]
 pub(crate) struct Cancelled;
 
+/// Whether `payload`, caught by [`catch_unwind`](std::panic::catch_unwind), is a cancellation on its way.
+///
+/// Who catches panics on a fiber resumes it, or ends the fiber in an orderly way: its waits go on being ended.
+#[cfg(not(loom))]
+#[must_use]
+pub fn is_cancellation(payload: &(dyn std::any::Any + Send)) -> bool {
+    payload.is::<Cancelled>()
+}
+
 /// Unwinds the fiber if a wait ended because it was cancelled.
 #[inline(always)]
 pub(crate) fn unwind_if(outcome: Outcome) -> Outcome {

@@ -95,7 +95,7 @@ impl Condvar {
         let round = state.round;
         state.round += 1;
         drop(state);
-        release(&self.0, |state| &mut state.waiters, round);
+        release(|| self.0.lock().waiters.pop_batch(round));
     }
 
     fn wait_unlocked<T>(&self, guard: MutexGuard<'_, T>, deadline: Option<Instant>) -> Outcome {

@@ -2,52 +2,30 @@
 
 use std::time::Instant;
 
-use weft_sync::SpinLock;
-
-use crate::wait::{Node, Outcome, Seat, WaitList};
+use crate::gate::Gate;
+use crate::wait::Outcome;
 use crate::why::Why;
 
 /// Set or not set; waiting takes it. Several sets before one wait are one.
-pub(crate) struct Event(SpinLock<State>);
-
-struct State {
-    is_set: bool,
-    waiters: WaitList,
-}
+pub(crate) struct Event(Gate);
 
 impl Event {
     pub(crate) fn new() -> Self {
-        Self(SpinLock::new(State { is_set: false, waiters: WaitList::new() }))
+        Self(Gate::new(0))
     }
 
+    /// Lets one go who waits, or the next one to come.
     pub(crate) fn set(&self) {
-        let mut state = self.0.lock();
-        let next = state.waiters.pop();
-        state.is_set |= next.is_none();
-        drop(state);
-        if let Some(next) = next {
-            next.wake();
-        }
+        self.0.give(1);
     }
 
-    pub(crate) fn clear(&self) {
-        self.0.lock().is_set = false;
+    /// Makes it as new. Nobody waits, and nobody else has it.
+    #[inline]
+    pub(crate) fn reset(&self) {
+        self.0.reset();
     }
 
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Outcome {
-        let seat = Seat::take();
-        let node = Node::new(&seat);
-        let mut state = self.0.lock();
-        if std::mem::take(&mut state.is_set) {
-            return Outcome::Signalled;
-        }
-        // SAFETY: the node stays until the wait has ended, and is removed below unless it was popped.
-        unsafe { state.waiters.push(&node) };
-        drop(state);
-        let outcome = seat.wait(Why::Park, std::ptr::from_ref(self).addr(), deadline);
-        if outcome != Outcome::Signalled {
-            self.0.lock().waiters.remove(&node);
-        }
-        outcome
+        if self.0.try_take() { Outcome::Signalled } else { self.0.wait(Why::Park, deadline) }
     }
 }

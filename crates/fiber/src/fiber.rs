@@ -83,6 +83,12 @@ impl Fiber {
         self.block().latch.is_open()
     }
 
+    /// Whether it is detached.
+    #[must_use]
+    pub fn is_detached(&self) -> bool {
+        self.block().latch.is_refused()
+    }
+
     /// How many wait for its end at this moment.
     #[must_use]
     pub fn joiners(&self) -> usize {
@@ -114,7 +120,8 @@ impl Fiber {
 
     /// Binds it to that worker, counted from 0: nobody else runs it until it is unbound.
     ///
-    /// It changes over when it is next run; so a fiber that binds itself elsewhere yields then.
+    /// It changes over when it is next run; so a fiber that binds itself elsewhere yields then. One that starts at this very
+    /// moment, and does not roam, stays where it starts.
     ///
     /// # Errors
     ///
@@ -124,6 +131,9 @@ impl Fiber {
         let workers = self.shared().workers.len();
         if worker >= workers {
             return Err(BindError::NoSuchWorker { worker, workers });
+        }
+        if block.is_local.load(Ordering::Relaxed) {
+            return Err(BindError::Local);
         }
         // SAFETY: null, or a worker of the runtime.
         if let Some(home) = unsafe { block.home.load(Ordering::Relaxed).as_ref() }

@@ -112,8 +112,17 @@ impl<T> Joiner<T> {
     ///
     /// [`JoinError`] if the fiber has no result.
     pub fn join(&self) -> Result<&T, JoinError> {
+        self.join_until(None)
+    }
+
+    /// The same, until `deadline` at most, if one is given.
+    ///
+    /// # Errors
+    ///
+    /// [`JoinError::TimedOut`] at the deadline, else as for [`join`](Self::join).
+    pub fn join_until(&self, deadline: Option<Instant>) -> Result<&T, JoinError> {
         let block = self.0.fiber.block();
-        wait(block, None)?;
+        wait(block, deadline)?;
         check(block, false)?;
         // SAFETY: it ended with a value, which stays as long as this handle: nobody can take it from a shared one.
         Ok(unsafe { job::look(block) })

@@ -14,7 +14,7 @@
 //! | `worker/` | the scheduler: picks, wakes, steals, timers, posted conditions, sleep |
 //! | `queue`, `lane`, `inbox` | run queues: private, for the taking, and from elsewhere |
 //! | `stack/`, `block`, `shell`, `job` | regions, control blocks, and what runs in them |
-//! | `wait/`, `lock`, `latch`, `event` | waiting for an object |
+//! | `wait/`, `gate`, `latch`, `event` | waiting for an object |
 //! | `mutex`, `semaphore`, `condvar`, `barrier`, `once` | the objects, for fibers and threads |
 //! | `local`, `shared` | locks for one thread, and for several processes |
 //! | `condition`, `storage`, `listing` | posted conditions, storage per fiber, names and states |
@@ -43,11 +43,10 @@
 mod barrier;
 mod cancel;
 mod condvar;
-mod event;
+mod gate;
 mod inbox;
 mod lane;
 mod latch;
-mod lock;
 mod mutex;
 mod once;
 mod queue;
@@ -65,6 +64,8 @@ mod config;
 mod control;
 #[cfg(not(loom))]
 mod error;
+#[cfg(not(loom))]
+mod event;
 #[cfg(not(loom))]
 mod exit;
 #[cfg(not(loom))]
@@ -107,6 +108,7 @@ pub use api::*;
 /// What needs a stack to switch to, and so is not there under the model checker.
 #[cfg(not(loom))]
 mod api {
+    pub use crate::cancel::is_cancellation;
     pub use crate::condition::{Condition, Operand, wait_for, wait_until, wait_until_deadline};
     pub use crate::config::Config;
     pub use crate::control::{

@@ -28,7 +28,7 @@ impl Waiters {
         use_it(unsafe { &mut *self.0.get() })
     }
 
-    #[cold]
+    #[inline(never)]
     fn wait(&self, why: Why) -> Outcome {
         let seat = Seat::take();
         let node = Node::new(&seat);
@@ -122,6 +122,7 @@ impl<T> Mutex<T> {
     }
 }
 
+#[inline(always)]
 fn wait_on_fiber(waiters: &Waiters, why: Why) {
     assert!(
         crate::worker::current_block().is_some(),

@@ -8,8 +8,9 @@ use std::time::Instant;
 use weft_sync::face::UnsafeCell;
 
 use crate::cancel;
-use crate::lock::Lock;
+use crate::gate::Gate;
 use crate::wait::Outcome;
+use crate::why::Why;
 
 /// A value that one fiber (or thread) at a time may use. Who waits gives its worker to other fibers.
 ///
@@ -27,9 +28,9 @@ use crate::wait::Outcome;
 /// })?;
 /// # Ok::<(), weft_fiber::RunError>(())
 /// ```
-#[derive(Default)]
 pub struct Mutex<T> {
-    lock: Lock,
+    /// With one permit: that of the holder.
+    gate: Gate,
     value: UnsafeCell<T>,
 }
 
@@ -42,13 +43,13 @@ impl<T> Mutex<T> {
     /// A free mutex around `value`.
     #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
-        Self { lock: Lock::new(), value: UnsafeCell::new(value) }
+        Self { gate: Gate::new(1), value: UnsafeCell::new(value) }
     }
 
     /// A free mutex around `value`.
     #[cfg(loom)]
     pub fn new(value: T) -> Self {
-        Self { lock: Lock::new(), value: UnsafeCell::new(value) }
+        Self { gate: Gate::new(1), value: UnsafeCell::new(value) }
     }
 
     /// Waits until the mutex is free and takes it.
@@ -56,8 +57,8 @@ impl<T> Mutex<T> {
     /// A fiber that is cancelled while it waits unwinds.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        if !self.lock.try_lock() {
-            cancel::unwind_if(self.lock.lock(None));
+        if !self.gate.try_take() {
+            cancel::unwind_if(self.gate.wait(Why::Mutex, None));
         }
         MutexGuard::of(self)
     }
@@ -65,13 +66,25 @@ impl<T> Mutex<T> {
     /// Takes the mutex if it is free now.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.lock.try_lock().then(|| MutexGuard::of(self))
+        self.gate.try_take().then(|| MutexGuard::of(self))
     }
 
     /// Waits until the mutex is free and takes it; `None` if that is not before `deadline`.
     pub fn lock_until(&self, deadline: Instant) -> Option<MutexGuard<'_, T>> {
-        let outcome = cancel::unwind_if(self.lock.lock(Some(deadline)));
+        if let Some(guard) = self.try_lock() {
+            return Some(guard);
+        }
+        let outcome = cancel::unwind_if(self.gate.wait(Why::Mutex, Some(deadline)));
         (outcome == Outcome::Signalled).then(|| MutexGuard::of(self))
+    }
+
+    /// A guard for a mutex whose guard was forgotten.
+    ///
+    /// # Safety
+    ///
+    /// The caller has locked the mutex, and there is no guard.
+    pub unsafe fn make_guard(&self) -> MutexGuard<'_, T> {
+        MutexGuard::of(self)
     }
 
     /// The value of a mutex that nobody shares.
@@ -83,6 +96,12 @@ impl<T> Mutex<T> {
     /// The value, without the mutex.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
+    }
+}
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Self {
+        Self::new(T::default())
     }
 }
 
@@ -138,7 +157,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 impl<T> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.mutex.lock.unlock();
+        self.mutex.gate.give(1);
     }
 }
 

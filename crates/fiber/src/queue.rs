@@ -170,7 +170,7 @@ pub(crate) mod tests {
         for value in 0..10_000 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             match seed >> 61 {
-                0 | 1 | 2 => {
+                0..=2 => {
                     queue.push_back(number(value));
                     model.push_back(value);
                 }

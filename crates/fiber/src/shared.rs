@@ -31,6 +31,13 @@ impl Mutex {
         Self(AtomicU64::new(0))
     }
 
+    /// The mutex that a word is, wherever it lies.
+    #[must_use]
+    pub fn of(word: &AtomicU64) -> &Self {
+        // SAFETY: the mutex is that word and nothing else.
+        unsafe { &*std::ptr::from_ref(word).cast() }
+    }
+
     /// Waits until it is free and takes it. A fiber that is cancelled while it waits unwinds.
     pub fn lock(&self) {
         cancel::unwind_if(self.lock_outcome(None));

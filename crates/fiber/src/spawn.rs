@@ -14,8 +14,7 @@ use crate::worker::{self, Worker};
 /// Options of a fiber.
 ///
 /// A fiber spawned with [`spawn`](Self::spawn) may be taken by any worker until it starts, and then stays where it is: so
-/// what it keeps of its thread across a switch, in safe Rust, is right. [`spawn_roaming`](Self::spawn_roaming) gives that
-/// up.
+/// what it keeps of its thread across a switch, in safe Rust, is right. [`roaming`](Self::roaming) gives that up.
 ///
 /// ```
 /// weft_fiber::run(|| {
@@ -34,6 +33,7 @@ pub struct Spawn<'a> {
     worker: Option<usize>,
     is_detached: bool,
     is_measured: bool,
+    roams: bool,
 }
 
 impl<'a> Spawn<'a> {
@@ -63,6 +63,19 @@ impl<'a> Spawn<'a> {
     /// Detached: its result is nobody's, and the runtime does not wait for it.
     pub fn detached(mut self) -> Self {
         self.is_detached = true;
+        self
+    }
+
+    /// Lets any worker run it at any time, so that it may go to sleep on one thread and wake on another. A fiber of
+    /// [`spawn_local`](Self::spawn_local) stays nevertheless.
+    ///
+    /// # Safety
+    ///
+    /// Across a switch point of the fiber nothing may be kept that belongs to its thread: no reference to a thread-local
+    /// variable, no guard that must be dropped on the thread that made it, nothing that is shared with others by staying on
+    /// one thread. While the fiber unwinds its waits do not move it.
+    pub unsafe fn roaming(mut self) -> Self {
+        self.roams = true;
         self
     }
 
@@ -136,29 +149,6 @@ impl<'a> Spawn<'a> {
         Ok(JoinHandle::of(block))
     }
 
-    /// Spawns a fiber that any worker may run at any time, so that it may go to sleep on one thread and wake on another.
-    ///
-    /// # Errors
-    ///
-    /// As for [`spawn`](Self::spawn).
-    ///
-    /// # Safety
-    ///
-    /// Between two switch points of the fiber, nothing may be kept that belongs to its thread: no reference to a
-    /// thread-local variable, no guard that must be dropped on the thread that made it, nothing that is shared with others
-    /// by staying on one thread. Waits of this library in a destructor during unwinding do not move it.
-    pub unsafe fn spawn_roaming<T: Send + 'static>(
-        self,
-        body: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<JoinHandle<T>, SpawnError> {
-        let worker = worker::current().ok_or(SpawnError::NotAFiber)?;
-        let block = self.prepare(worker.shared(), Some(worker), body)?;
-        // SAFETY: the block was just made, and is in no queue yet.
-        unsafe { block.as_ref() }.roams.set(true);
-        worker.push_fresh(block);
-        Ok(JoinHandle::of(block))
-    }
-
     /// A fiber in no queue yet.
     #[inline]
     fn prepare<F: FnOnce() -> T + 'static, T: 'static>(
@@ -183,6 +173,7 @@ impl<'a> Spawn<'a> {
         let fiber = unsafe { block.as_ref() };
         let id = worker.map_or_else(|| shared.next_id_outside(), Worker::next_id);
         fiber.reset(id, JobOf::<F, T>::JOB);
+        fiber.roams.set(self.roams);
         // SAFETY: the payload of a block that was reset is empty.
         unsafe { job::put(fiber, body) };
         self.apply(fiber, shared);

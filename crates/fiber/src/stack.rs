@@ -25,6 +25,9 @@ use crate::block::Block;
 
 /// The smallest region: a guard page, a page of stack below the block's, and the block's page.
 pub(crate) const REGION_MIN: usize = 4 * PAGE;
+/// Distances of a control block from the end of its region: how many there are, and their step in bytes.
+const COLORS: usize = 8;
+const COLOR: usize = 256;
 /// The size of a page; regions are made of whole ones.
 pub(crate) const PAGE: usize = 4096;
 
@@ -50,8 +53,11 @@ impl Region {
         (self.base.get()..self.base.get() + PAGE).contains(&address)
     }
 
+    /// Where the control block is: at the upper end, but for a distance that differs from one region to the next. A level-1
+    /// cache goes by the address within the page; without it the blocks of all fibers would fight for the same few lines.
     fn block(&self) -> usize {
-        self.base.get() + self.size - size_of::<Block>()
+        let color = (self.base.get() / self.size) % COLORS * COLOR;
+        self.base.get() + self.size - size_of::<Block>() - color
     }
 
     pub(crate) fn size(&self) -> usize {

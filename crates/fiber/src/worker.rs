@@ -222,24 +222,25 @@ impl Worker {
     fn may_run(&self, fiber: &Block) -> bool {
         let home = fiber.home.load(Ordering::Relaxed);
         let bound_to = fiber.bound_to.load(Ordering::Relaxed);
-        if ptr::eq(home, self) && bound_to == 0 && fiber.is_started.get() {
+        let is_bound_elsewhere = bound_to != 0 && bound_to as usize != self.index + 1;
+        if ptr::eq(home, self) && fiber.is_started.get() && (!is_bound_elsewhere || !fiber.may_change()) {
             return true;
         }
-        self.settle(fiber, bound_to)
-    }
-
-    #[cold]
-    fn settle(&self, fiber: &Block, bound_to: u32) -> bool {
-        if bound_to != 0 && bound_to as usize != self.index + 1 {
-            let target = &self.shared().workers[bound_to as usize - 1];
-            fiber.home.store(ptr::from_ref(target).cast_mut(), Ordering::Relaxed);
-            target.deliver(NonNull::from(fiber));
+        if is_bound_elsewhere {
+            self.send_to(fiber, bound_to);
             return false;
         }
         fiber.home.store(ptr::from_ref(self).cast_mut(), Ordering::Relaxed);
         fiber.is_started.set(true);
         fiber.is_settled.store(!fiber.roams.get(), Ordering::Release);
         true
+    }
+
+    #[cold]
+    fn send_to(&self, fiber: &Block, number: u32) {
+        let target = &self.shared().workers[number as usize - 1];
+        fiber.home.store(ptr::from_ref(target).cast_mut(), Ordering::Relaxed);
+        target.deliver(NonNull::from(fiber));
     }
 
     /// Puts a fiber to sleep that has left its stack. False if its wait has ended in the meantime.

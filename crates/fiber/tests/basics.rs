@@ -1,5 +1,6 @@
 //! What fibers do, one behaviour a test.
 
+#![cfg(not(loom))]
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -454,4 +455,96 @@ fn the_poll_hook_wakes_who_waits_for_the_world() {
     assert!(!runtime.set_poll_hook(|_| 0));
     runtime.run(move || waiter.wait()).unwrap();
     assert!(calls.load(Ordering::SeqCst) > 3);
+}
+
+#[test]
+fn bound_fibers_run_where_they_are_bound() {
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    runtime
+        .run(|| {
+            for worker in [0, 1] {
+                let child = Spawn::new().bind(worker).spawn(current_worker).unwrap();
+                assert_eq!(child.fiber().bound_to(), Some(worker));
+                assert_eq!(child.join().unwrap(), Some(worker));
+            }
+            let error = Spawn::new().bind(2).spawn(|| ()).unwrap_err();
+            assert_eq!(error, SpawnError::NoSuchWorker { worker: 2, workers: 2 });
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_roaming_fiber_changes_over_when_it_is_bound() {
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let there = runtime.run(|| {
+        let body = || {
+            let me = Fiber::current().unwrap();
+            [0, 1, 0].map(|worker| {
+                me.bind(worker).unwrap();
+                yield_now();
+                current_worker()
+            })
+        };
+        // SAFETY: the body keeps nothing of its thread.
+        unsafe { Spawn::new().roaming() }.spawn(body).unwrap().join().unwrap()
+    });
+    assert_eq!(there.unwrap(), [Some(0), Some(1), Some(0)]);
+}
+
+#[test]
+fn a_fiber_that_has_started_stays_and_a_local_one_never_leaves() {
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    runtime
+        .run(|| {
+            let here = current_worker().unwrap();
+            let me = Fiber::current().unwrap();
+            assert_eq!(me.bind(1 - here), Err(BindError::Started { home: here }));
+            assert_eq!(me.unbind(), Err(BindError::NotBound));
+            bind_here().unwrap();
+            assert_eq!(me.unbind(), Ok(()));
+            let local = spawn_local(|| ()).unwrap();
+            assert_eq!(local.fiber().bind(1 - here), Err(BindError::Local));
+            assert_eq!(local.fiber().unbind(), Err(BindError::Local));
+        })
+        .unwrap();
+}
+
+#[test]
+fn words_in_shared_memory_are_waited_for_between_processes() {
+    // SAFETY: a new mapping, shared with children.
+    let place = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    assert_ne!(place, libc::MAP_FAILED);
+    // SAFETY: the page is zero, which is two words, and stays mapped to the end of the process.
+    let [lock, word] = unsafe { &*place.cast::<[AtomicU64; 2]>() };
+    let lock = shared::Mutex::of(lock);
+    lock.lock();
+    // SAFETY: the child calls only what is allowed after fork: it writes a word, polls a lock, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        word.store(1, Ordering::Release);
+        while !lock.try_lock() {
+            std::hint::spin_loop();
+        }
+        word.store(2, Ordering::Release);
+        // SAFETY: ends the process at once.
+        unsafe { libc::_exit(0) };
+    }
+    on_fiber(move || {
+        wait_for(&Condition::equal(word, 1)).unwrap();
+        assert!(lock.unlock());
+        wait_for(&Condition::equal(word, 2)).unwrap();
+        assert!(!lock.lock_until(in_a_moment()));
+    });
+    let mut status = 0;
+    // SAFETY: waits for a child of ours.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
 }

@@ -34,6 +34,24 @@ fn every_call_works_in_the_shared_library() {
     runs("tests/c/calls.c", Library::Shared);
 }
 
+#[test]
+fn every_call_for_fibers_works_in_the_static_library() {
+    runs("tests/c/fibers.c", Library::Static);
+}
+
+#[test]
+fn every_call_for_fibers_works_in_the_shared_library() {
+    runs("tests/c/fibers.c", Library::Shared);
+}
+
+#[test]
+fn the_example_of_fibers_runs() {
+    let folder = TempDir::new().expect("a folder for temporary files");
+    let program = cc::program(&folder, &cc::home().join("examples/fibers.c"), Library::Shared);
+    let output = cc::run(&mut Command::new(program));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "volume 42\nlaps 10\n");
+}
+
 /// A child that does not outlive its test.
 struct Server(Child);
 

@@ -2,7 +2,6 @@
 
 use std::ptr::{self, NonNull};
 
-use weft_sync::SpinLock;
 use weft_sync::face::{UnsafeCell, atomic::AtomicU32};
 
 use super::{Claim, Seat, claim, word};
@@ -168,7 +167,7 @@ impl WaitList {
     }
 
     /// Takes up to a batch of those that came in `round` or before.
-    fn pop_batch(&mut self, round: usize) -> Batch {
+    pub(crate) fn pop_batch(&mut self, round: usize) -> Batch {
         let mut batch = Batch { woken: [const { None }; Batch::SIZE], len: 0 };
         // SAFETY: listed nodes live.
         let first =
@@ -207,7 +206,7 @@ impl WaitList {
 }
 
 /// Some of those who waited, to be woken when the lock is free.
-struct Batch {
+pub(crate) struct Batch {
     woken: [Option<Woken>; Self::SIZE],
     len: usize,
 }
@@ -216,10 +215,10 @@ impl Batch {
     const SIZE: usize = if cfg!(loom) { 2 } else { 16 };
 }
 
-/// Lets all go that came in `round` or before: by batches, so that the lock is held shortly and never during a wake.
-pub(crate) fn release<S>(state: &SpinLock<S>, list: impl Fn(&mut S) -> &mut WaitList, round: usize) {
+/// Lets go all that `pop_batch` gives: by batches, so that the object's lock is held shortly and never during a wake.
+pub(crate) fn release(mut pop_batch: impl FnMut() -> Batch) {
     loop {
-        let batch = list(&mut state.lock()).pop_batch(round);
+        let batch = pop_batch();
         let is_last = batch.len < Batch::SIZE;
         batch.woken.into_iter().flatten().for_each(Woken::wake);
         if is_last {

@@ -115,7 +115,7 @@ impl Seat {
     }
 
     /// Waits until the word has come to an end. `object` is the address of what is waited for.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wait(&self, why: Why, object: usize, deadline: Option<Instant>) -> Outcome {
         match self {
             // SAFETY: the fiber that runs lives.

@@ -24,16 +24,12 @@ impl Worker {
         if is_turn(TIMERS_EVERY) {
             self.fire_timers();
             self.shared().check_signal();
-            if let Some(oldest) = self.lane.take() {
-                self.own(|own| own.ready.push_back(oldest));
-            }
         }
         if is_turn(OLDEST_EVERY) {
-            self.own(|own| {
-                if let Some(oldest) = own.fresh.pop_back() {
-                    own.ready.push_back(oldest);
-                }
-            });
+            // What is in the lane is older still.
+            if let Some(oldest) = self.lane.take().or_else(|| self.own(|own| own.fresh.pop_back())) {
+                self.own(|own| own.ready.push_back(oldest));
+            }
         }
         if is_turn(HOOK_EVERY) {
             self.shared().poll(HOOK_BUDGET);

@@ -1,0 +1,508 @@
+//! Fibers in C: the process's runtime, numbers for fibers, and what is done with them (`fiber.h`).
+//!
+//! A fiber is a number in a table; a call looks it up and takes a share, so that a wrong number is ESRCH and never a stale
+//! pointer. A cancelled fiber does not unwind through frames of C: its calls end with ECANCELED, again and again.
+
+use std::collections::HashMap;
+use std::ffi::{c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use weft_fiber::{
+    BindError, DetachError, Fiber, Handle, JoinError, Joiner, Runtime, Spawn, SpawnError, is_cancellation,
+};
+
+use crate::boundary::{self, Failure, Returned, call};
+
+/// Arguments of a fiber's function at most.
+pub const FIBER_ARGS_MAX: usize = 16;
+/// Flag of `fiber_attr`: its result is nobody's.
+pub const FIBER_DETACHED: u32 = 1;
+/// Flag of `fiber_attr`: any worker may run it at any time.
+pub const FIBER_ROAMS: u32 = 2;
+
+/// `struct fiber_config`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct FiberConfig {
+    /// Its own size, so that it can grow.
+    pub size: u32,
+    /// Workers; 0 is one.
+    pub workers: u32,
+    /// Bytes of a stack; 0 is the default.
+    pub stack_size: usize,
+    /// Fibers at once; 0 is the default.
+    pub fiber_limit: usize,
+}
+
+/// `struct fiber_attr`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct FiberAttr {
+    /// Its own size, so that it can grow.
+    pub size: u32,
+    /// `FIBER_DETACHED` and `FIBER_ROAMS`, or 0.
+    pub flags: u32,
+    /// Its name, or NULL.
+    pub name: *const c_char,
+    /// Bytes of its stack; 0 is that of the runtime.
+    pub stack_size: usize,
+    /// The worker it is bound to, counted from 0; -1 for none.
+    pub worker: c_int,
+    /// Zero.
+    pub reserved: c_int,
+}
+
+static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
+static FIBERS: LazyLock<Mutex<HashMap<u64, Arc<Entry>>>> = LazyLock::new(Mutex::default);
+
+/// A fiber of the table.
+struct Entry {
+    joiner: Joiner<isize>,
+}
+
+fn runtime() -> MutexGuard<'static, Option<Runtime>> {
+    RUNTIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn fibers() -> MutexGuard<'static, HashMap<u64, Arc<Entry>>> {
+    FIBERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn handle() -> Result<Handle, Failure> {
+    let handle = runtime().as_ref().map(Runtime::handle);
+    handle.ok_or_else(|| Failure::new(libc::ESHUTDOWN, "no fibers are run; call fiber_init first"))
+}
+
+fn find(fiber: u64) -> Result<Arc<Entry>, Failure> {
+    let entry = fibers().get(&fiber).cloned();
+    entry
+        .ok_or_else(|| Failure::new(libc::ESRCH, format!("there is no fiber {fiber}, or it has been joined")))
+}
+
+/// Runs the body of a call in which a cancellation may come.
+pub(crate) fn switch_point<T: Returned>(body: impl FnOnce() -> Result<T, Failure>) -> T {
+    call(|| match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(result) => result,
+        Err(payload) if is_cancellation(&*payload) => {
+            Err(Failure::new(libc::ECANCELED, "the fiber was cancelled; free what it holds and return"))
+        }
+        Err(payload) => resume_unwind(payload),
+    })
+}
+
+/// The deadline that is so many nanoseconds away; `None` is never.
+pub(crate) fn deadline(timeout_ns: i64) -> Option<Instant> {
+    Instant::now().checked_add(Duration::from_nanos(u64::try_from(timeout_ns).ok()?))
+}
+
+pub(crate) fn timed_out() -> Failure {
+    Failure::new(libc::ETIMEDOUT, "the time was over before it came about; wait again to wait longer")
+}
+
+fn not_a_fiber(error: impl std::fmt::Display) -> Failure {
+    Failure::new(libc::EPERM, error)
+}
+
+impl From<SpawnError> for Failure {
+    fn from(error: SpawnError) -> Self {
+        let errno = match error {
+            SpawnError::Limit { .. } => libc::EAGAIN,
+            SpawnError::Stack { .. } => libc::ENOMEM,
+            SpawnError::ShutDown => libc::ESHUTDOWN,
+            SpawnError::NotAFiber | SpawnError::NoSuchWorker { .. } | _ => libc::EINVAL,
+        };
+        // EAGAIN has no sentence of its own elsewhere; here it is no call that would wait.
+        Self { errno, sentence: error.to_string() }
+    }
+}
+
+impl From<JoinError> for Failure {
+    fn from(error: JoinError) -> Self {
+        let errno = match error {
+            JoinError::Cancelled => libc::ENODATA,
+            JoinError::Detached => libc::EINVAL,
+            JoinError::StackOverflow { .. } => libc::EOVERFLOW,
+            JoinError::Itself => libc::EDEADLK,
+            JoinError::TimedOut => libc::ETIMEDOUT,
+            JoinError::Panicked(_) | JoinError::Taken | _ => libc::EIO,
+        };
+        Self::new(errno, error)
+    }
+}
+
+impl From<DetachError> for Failure {
+    fn from(error: DetachError) -> Self {
+        let errno = match error {
+            DetachError::Joined => libc::EBUSY,
+            DetachError::Ended => libc::ESRCH,
+            DetachError::Detached | DetachError::Attached | _ => libc::EALREADY,
+        };
+        Self::new(errno, error)
+    }
+}
+
+impl From<BindError> for Failure {
+    fn from(error: BindError) -> Self {
+        let errno = if let BindError::Started { .. } = error { libc::EBUSY } else { libc::EINVAL };
+        Self::new(errno, error)
+    }
+}
+
+/// Starts the workers of this process.
+///
+/// # Safety
+/// `config` is NULL or points to a `struct fiber_config`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fiber_init(config: *const FiberConfig) -> c_int {
+    call(|| {
+        let mut builder = Runtime::builder();
+        if !config.is_null() {
+            // SAFETY: the contract of this function.
+            let config = unsafe { boundary::read(config) }?;
+            if config.size as usize != size_of::<FiberConfig>() {
+                return Err(Failure::invalid(
+                    "size is not that of struct fiber_config; use FIBER_CONFIG_INIT",
+                ));
+            }
+            builder = builder.workers(config.workers.max(1) as usize);
+            if config.stack_size != 0 {
+                builder = builder.stack_size(config.stack_size);
+            }
+            if config.fiber_limit != 0 {
+                builder = builder.fiber_limit(config.fiber_limit);
+            }
+        }
+        let mut runtime = runtime();
+        if runtime.is_some() {
+            return Err(Failure::new(libc::EBUSY, "fibers are run already; call fiber_init once"));
+        }
+        *runtime = Some(builder.build().map_err(Failure::invalid)?);
+        Ok(0)
+    })
+}
+
+/// Waits for the attached fibers, cancels the others, and ends the workers.
+#[unsafe(no_mangle)]
+pub extern "C" fn fiber_shutdown() -> c_int {
+    call(|| {
+        if Fiber::current().is_some() {
+            return Err(Failure::new(
+                libc::EDEADLK,
+                "a fiber cannot wait for itself; call this from a thread",
+            ));
+        }
+        let ended = runtime().take();
+        let ended = ended.ok_or_else(|| Failure::new(libc::ESHUTDOWN, "no fibers are run"))?;
+        ended.shut_down();
+        fibers().clear();
+        Ok(0)
+    })
+}
+
+/// A function of C and its arguments.
+struct Task {
+    function: *const c_void,
+    count: usize,
+    args: [isize; FIBER_ARGS_MAX],
+}
+
+// SAFETY: whoever gives the function and its arguments says that another thread may use them.
+unsafe impl Send for Task {}
+
+/// Calls a function of C with as many arguments as were given.
+macro_rules! call_with {
+    ($task:expr, $($count:literal: ($($at:literal),*)),+) => {
+        match $task.count {
+            $($count => {
+                type Function = extern "C-unwind" fn($(call_with!(@type $at)),*) -> isize;
+                // SAFETY: the function takes that many integers or pointers, says who gave it.
+                let function: Function = unsafe { std::mem::transmute($task.function) };
+                function($($task.args[$at]),*)
+            })+
+            _ => 0,
+        }
+    };
+    (@type $at:literal) => { isize };
+}
+
+impl Task {
+    fn run(&self) -> isize {
+        call_with!(self,
+            0: (), 1: (0), 2: (0, 1), 3: (0, 1, 2), 4: (0, 1, 2, 3), 5: (0, 1, 2, 3, 4), 6: (0, 1, 2, 3, 4, 5),
+            7: (0, 1, 2, 3, 4, 5, 6), 8: (0, 1, 2, 3, 4, 5, 6, 7), 9: (0, 1, 2, 3, 4, 5, 6, 7, 8),
+            10: (0, 1, 2, 3, 4, 5, 6, 7, 8, 9), 11: (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10),
+            12: (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), 13: (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12),
+            14: (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13),
+            15: (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14),
+            16: (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
+    }
+}
+
+/// Makes a fiber that calls `function` with `count` arguments.
+///
+/// # Safety
+/// `function` takes `count` integers or pointers and returns one; `args` points to so many; `attr` is NULL or points to a
+/// `struct fiber_attr`; `fiber` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fiber_create_array(
+    fiber: *mut u64,
+    attr: *const FiberAttr,
+    function: *const c_void,
+    count: usize,
+    args: *const isize,
+) -> c_int {
+    call(|| {
+        if count > FIBER_ARGS_MAX {
+            return Err(Failure::invalid(format!("{count} arguments are more than {FIBER_ARGS_MAX}")));
+        }
+        if function.is_null() || count > 0 && args.is_null() {
+            return Err(Failure::new(libc::EFAULT, "the function or its arguments are NULL"));
+        }
+        let mut task = Task { function, count, args: [0; FIBER_ARGS_MAX] };
+        if count > 0 {
+            // SAFETY: not NULL, and `count` values are readable by the contract of this function.
+            task.args[..count].copy_from_slice(unsafe { std::slice::from_raw_parts(args, count) });
+        }
+        // SAFETY: the contract of this function.
+        let id = unsafe { spawn(attr, task) }?;
+        if fiber.is_null() {
+            return Ok(0);
+        }
+        // SAFETY: the contract of this function.
+        unsafe { boundary::write(fiber, id) }?;
+        Ok(0)
+    })
+}
+
+/// Spawns a fiber for `task` and puts it into the table.
+///
+/// # Safety
+/// `attr` is NULL or points to a `struct fiber_attr`.
+unsafe fn spawn(attr: *const FiberAttr, task: Task) -> Result<u64, Failure> {
+    let mut options = Spawn::new();
+    if !attr.is_null() {
+        // SAFETY: the contract of this function.
+        let attr = unsafe { boundary::read(attr) }?;
+        if attr.size as usize != size_of::<FiberAttr>() || attr.flags & !(FIBER_DETACHED | FIBER_ROAMS) != 0 {
+            return Err(Failure::invalid(
+                "size or flags are not those of struct fiber_attr; use FIBER_ATTR_INIT",
+            ));
+        }
+        if !attr.name.is_null() {
+            // SAFETY: a text by the contract of `fiber_create_array`.
+            options = options.name(unsafe { boundary::text(attr.name) }?);
+        }
+        if attr.stack_size != 0 {
+            options = options.stack_size(attr.stack_size);
+        }
+        if let Ok(worker) = usize::try_from(attr.worker) {
+            options = options.bind(worker);
+        }
+        if attr.flags & FIBER_DETACHED != 0 {
+            options = options.detached();
+        }
+        if attr.flags & FIBER_ROAMS != 0 {
+            // SAFETY: whoever gives the flag says that the function keeps nothing of its thread across a switch.
+            options = unsafe { options.roaming() };
+        }
+    }
+    // The table is locked until the fiber is in it, so that it cannot end before it is there.
+    let handle = handle()?;
+    let mut table = fibers();
+    let body = move || {
+        let result = task.run();
+        forget_if_detached();
+        result
+    };
+    let joiner = options.spawn_on(&handle, body)?.share();
+    let id = joiner.fiber().id();
+    table.insert(id, Arc::new(Entry { joiner }));
+    Ok(id)
+}
+
+/// A detached fiber that ends will not be joined, so it leaves the table itself.
+fn forget_if_detached() {
+    if let Some(me) = Fiber::current()
+        && me.is_detached()
+    {
+        let gone = fibers().remove(&me.id());
+        drop(gone);
+    }
+}
+
+/// Waits for the end of a fiber and its result.
+///
+/// # Safety
+/// `result` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fiber_join(fiber: u64, timeout_ns: i64, result: *mut isize) -> c_int {
+    switch_point(|| {
+        let entry = find(fiber)?;
+        let joined = entry.joiner.join_until(deadline(timeout_ns)).copied();
+        if !matches!(joined, Err(JoinError::TimedOut | JoinError::Detached | JoinError::Itself)) {
+            let gone = fibers().remove(&fiber);
+            drop(gone);
+        }
+        let value = joined?;
+        if !result.is_null() {
+            // SAFETY: the contract of this function.
+            unsafe { boundary::write(result, value) }?;
+        }
+        Ok(0)
+    })
+}
+
+/// Ends the fiber that runs. It returns only if it fails.
+///
+/// The frames of C on its stack are unwound, which their compiler's tables allow unless they were left out.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn fiber_exit(result: isize) -> c_int {
+    // The table is left before the frames are, since nothing of the fiber's function runs after them.
+    forget_if_detached();
+    let refused = weft_fiber::exit(result);
+    call(|| match refused {
+        Err(error) => Err(not_a_fiber(error)),
+        Ok(never) => match never {},
+    })
+}
+
+/// Lets others run.
+#[unsafe(no_mangle)]
+pub extern "C" fn fiber_yield() -> c_int {
+    switch_point(|| {
+        weft_fiber::yield_now();
+        Ok(0)
+    })
+}
+
+/// The number of the fiber that runs; 0 on a thread that runs none.
+#[unsafe(no_mangle)]
+pub extern "C" fn fiber_self() -> u64 {
+    Fiber::current().map_or(0, |fiber| fiber.id())
+}
+
+/// Makes a fiber's result nobody's.
+#[unsafe(no_mangle)]
+pub extern "C" fn fiber_detach(fiber: u64) -> c_int {
+    call(|| Ok(find(fiber)?.joiner.fiber().detach().map(|()| 0)?))
+}
+
+/// Makes a fiber joinable again.
+#[unsafe(no_mangle)]
+pub extern "C" fn fiber_attach(fiber: u64) -> c_int {
+    call(|| Ok(find(fiber)?.joiner.fiber().attach().map(|()| 0)?))
+}
+
+/// Binds a fiber to a worker.
+#[unsafe(no_mangle)]
+pub extern "C" fn fiber_bind(fiber: u64, worker: c_int) -> c_int {
+    call(|| {
+        let worker = usize::try_from(worker).map_err(|_| Failure::invalid("workers are counted from 0"))?;
+        Ok(find(fiber)?.joiner.fiber().bind(worker).map(|()| 0)?)
+    })
+}
+
+/// Unbinds a fiber.
+#[unsafe(no_mangle)]
+pub extern "C" fn fiber_unbind(fiber: u64) -> c_int {
+    call(|| Ok(find(fiber)?.joiner.fiber().unbind().map(|()| 0)?))
+}
+
+/// Cancels a fiber.
+#[unsafe(no_mangle)]
+pub extern "C" fn fiber_cancel(fiber: u64) -> c_int {
+    call(|| {
+        find(fiber)?.joiner.fiber().cancel();
+        Ok(0)
+    })
+}
+
+/// Ends a fiber's park, or its next one.
+#[unsafe(no_mangle)]
+pub extern "C" fn fiber_unpark(fiber: u64) -> c_int {
+    call(|| {
+        find(fiber)?.joiner.fiber().unpark();
+        Ok(0)
+    })
+}
+
+/// Sleeps until unparked.
+#[unsafe(no_mangle)]
+pub extern "C" fn fiber_park(timeout_ns: i64) -> c_int {
+    switch_point(|| {
+        let parked = match deadline(timeout_ns) {
+            None => weft_fiber::park().map(|()| true),
+            Some(deadline) => weft_fiber::park_until(deadline),
+        };
+        if parked.map_err(not_a_fiber)? { Ok(0) } else { Err(timed_out()) }
+    })
+}
+
+/// Sleeps.
+#[unsafe(no_mangle)]
+pub extern "C" fn fiber_sleep(ns: u64) -> c_int {
+    switch_point(|| {
+        weft_fiber::sleep(Duration::from_nanos(ns));
+        Ok(0)
+    })
+}
+
+/// Waits until so many wait for this fiber's end.
+#[unsafe(no_mangle)]
+pub extern "C" fn fiber_wait_for_joiners(joiners: usize) -> c_int {
+    switch_point(|| weft_fiber::wait_for_joiners(joiners).map(|()| 0).map_err(not_a_fiber))
+}
+
+/// The most bytes of a fiber's stack that were ever in use; -1 if there is no such fiber.
+#[unsafe(no_mangle)]
+pub extern "C" fn fiber_high_water(fiber: u64) -> libc::ssize_t {
+    call(|| Ok(find(fiber)?.joiner.fiber().high_water().cast_signed()))
+}
+
+/// Prints the fibers to the standard error; returns how many there are.
+#[unsafe(no_mangle)]
+pub extern "C" fn fiber_list() -> c_int {
+    call(|| {
+        let fibers = handle()?.list();
+        fibers.iter().for_each(|fiber| eprintln!("{fiber}"));
+        Ok(c_int::try_from(fibers.len()).unwrap_or(c_int::MAX))
+    })
+}
+
+/// A function of C with its argument, called on workers.
+pub(crate) struct Hook(extern "C" fn(usize, *mut c_void) -> usize, *mut c_void);
+
+// SAFETY: whoever gives the hook says that every worker may call it.
+unsafe impl Send for Hook {}
+// SAFETY: as above.
+unsafe impl Sync for Hook {}
+
+impl Hook {
+    fn call(&self, budget: usize) -> usize {
+        self.0(budget, self.1)
+    }
+}
+
+/// Has idle workers call `hook`.
+///
+/// # Safety
+/// `hook` may be called with `argument` from any worker until the shutdown.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fiber_set_poll(
+    hook: Option<extern "C" fn(usize, *mut c_void) -> usize>,
+    argument: *mut c_void,
+) -> c_int {
+    call(|| {
+        let hook = hook.ok_or_else(|| Failure::new(libc::EFAULT, "the hook is NULL"))?;
+        let hook = Hook(hook, argument);
+        let runtime = runtime();
+        let runtime =
+            runtime.as_ref().ok_or_else(|| Failure::new(libc::ESHUTDOWN, "call fiber_init first"))?;
+        match runtime.set_poll_hook(move |budget| hook.call(budget)) {
+            true => Ok(0),
+            false => Err(Failure::new(libc::EALREADY, "there is a hook already, and the first one stays")),
+        }
+    })
+}

@@ -1,0 +1,242 @@
+/* fiber.h: every call does what it says, and wrong use is refused with its errno. */
+#include "check.h"
+#include <fiber.h>
+#include <unistd.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+static struct fiber_mutex mutex;
+static struct fiber_sem semaphore;
+static struct fiber_cond condition;
+static struct fiber_barrier barrier;
+static int count, notified;
+
+static intptr_t sum(int a, int b, int c, int d, int e, int f, int g, int h, int i, int j, int k, int l, int m, int n,
+                    int o, int p)
+{
+    return a + 2 * b + c + d + e + f + g + h + i + j + k + l + m + n + o + 100 * p;
+}
+
+static void below(intptr_t result) { fiber_exit(result); }
+
+static intptr_t exits(intptr_t result)
+{
+    below(result);
+    return -1;
+}
+
+static intptr_t locks(int rounds)
+{
+    for (int round = 0; round < rounds; round++) {
+        CHECK(fiber_mutex_lock(&mutex, FIBER_FOREVER) == 0);
+        int before = count;
+        CHECK(fiber_yield() == 0);
+        count = before + 1;
+        CHECK(fiber_mutex_unlock(&mutex) == 0);
+    }
+    FAILS(fiber_mutex_unlock(&mutex), EPERM);
+    return fiber_barrier_wait(&barrier);
+}
+
+static intptr_t waits_for_news(void)
+{
+    CHECK(fiber_mutex_lock(&mutex, FIBER_FOREVER) == 0);
+    FAILS(fiber_mutex_lock(&mutex, FIBER_FOREVER), EDEADLK);
+    while (!notified)
+        CHECK(fiber_cond_wait(&condition, &mutex, FIBER_FOREVER) == 0);
+    return fiber_mutex_unlock(&mutex);
+}
+
+static intptr_t waits_for_ever(void)
+{
+    FAILS(fiber_sem_wait(&semaphore, FIBER_FOREVER), ECANCELED);
+    FAILS(fiber_yield(), ECANCELED);
+    return 77;
+}
+
+static intptr_t joins(fiber_t other)
+{
+    intptr_t result = 0;
+    CHECK(fiber_join(other, FIBER_FOREVER, &result) == 0);
+    return result;
+}
+
+static intptr_t lets_three_join(void)
+{
+    CHECK(fiber_wait_for_joiners(3) == 0);
+    return 33;
+}
+
+static intptr_t joins_itself(void)
+{
+    FAILS(fiber_join(fiber_self(), FIBER_FOREVER, NULL), EDEADLK);
+    FAILS(fiber_shutdown(), EDEADLK);
+    return 0;
+}
+
+static intptr_t parks(void) { return fiber_park(FIBER_FOREVER); }
+
+static intptr_t overflows(int depth)
+{
+    volatile char frame[512];
+    frame[0] = (char)depth;
+    return depth == 0 ? 0 : overflows(depth - 1) + frame[0];
+}
+
+static int is_three(void *argument) { return *(volatile int *)argument == 3; }
+
+static size_t polls(size_t budget, void *argument)
+{
+    *(volatile size_t *)argument += budget > 0;
+    return 0;
+}
+
+static intptr_t join_of(fiber_t fiber)
+{
+    intptr_t result = -9;
+    CHECK(fiber_join(fiber, FIBER_FOREVER, &result) == 0);
+    return result;
+}
+
+#define CREATE0(fiber, function) CHECK(fiber_create_array(fiber, NULL, (const void *)(function), 0, NULL) == 0)
+
+static void functions_and_results(void)
+{
+    fiber_t fiber, joiners[3];
+    CHECK(fiber_create(&fiber, NULL, sum, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16) == 0);
+    CHECK(join_of(fiber) == 1722);
+    FAILS(fiber_join(fiber, FIBER_FOREVER, NULL), ESRCH);
+    CHECK(fiber_create(&fiber, NULL, exits, 21) == 0);
+    CHECK(join_of(fiber) == 21);
+    CREATE0(&fiber, lets_three_join);
+    for (int i = 0; i < 3; i++)
+        CHECK(fiber_create(&joiners[i], NULL, joins, fiber) == 0);
+    for (int i = 0; i < 3; i++)
+        CHECK(join_of(joiners[i]) == 33);
+    CREATE0(&fiber, joins_itself);
+    CHECK(join_of(fiber) == 0);
+}
+
+static void objects(void)
+{
+    fiber_t fibers[3];
+    int leaders = 0;
+    for (int i = 0; i < 3; i++)
+        CHECK(fiber_create(&fibers[i], NULL, locks, 100) == 0);
+    for (int i = 0; i < 3; i++)
+        leaders += (int)join_of(fibers[i]);
+    CHECK(leaders == 1 && count == 300);
+    for (int i = 0; i < 3; i++)
+        CREATE0(&fibers[i], waits_for_news);
+    CHECK(fiber_mutex_lock(&mutex, FIBER_FOREVER) == 0);
+    notified = 1;
+    CHECK(fiber_cond_broadcast(&condition) == 0);
+    CHECK(fiber_mutex_unlock(&mutex) == 0);
+    for (int i = 0; i < 3; i++)
+        CHECK(join_of(fibers[i]) == 0);
+    CHECK(fiber_sem_post(&semaphore) == 0);
+    CHECK(fiber_sem_wait(&semaphore, 0) == 0);
+    FAILS(fiber_sem_wait(&semaphore, 1000), ETIMEDOUT);
+    CHECK(fiber_cond_signal(&condition) == 0);
+}
+
+static void lives(void)
+{
+    fiber_t fiber;
+    CREATE0(&fiber, waits_for_ever);
+    CHECK(fiber_sleep(2000000) == 0);
+    FAILS(fiber_join(fiber, 1000, NULL), ETIMEDOUT);
+    CHECK(fiber_high_water(fiber) > 0);
+    CHECK(fiber_list() >= 1);
+    CHECK(fiber_cancel(fiber) == 0);
+    CHECK(join_of(fiber) == 77);
+    struct fiber_attr roams = FIBER_ATTR_INIT;
+    roams.flags = FIBER_ROAMS;
+    CHECK(fiber_create_array(&fiber, &roams, (const void *)parks, 0, NULL) == 0);
+    CHECK(fiber_detach(fiber) == 0);
+    FAILS(fiber_detach(fiber), EALREADY);
+    FAILS(fiber_join(fiber, FIBER_FOREVER, NULL), EINVAL);
+    CHECK(fiber_attach(fiber) == 0);
+    FAILS(fiber_attach(fiber), EALREADY);
+    FAILS(fiber_bind(fiber, 99), EINVAL);
+    CHECK(fiber_bind(fiber, 0) == 0);
+    CHECK(fiber_unbind(fiber) == 0);
+    FAILS(fiber_unbind(fiber), EINVAL);
+    CHECK(fiber_unpark(fiber) == 0);
+    CHECK(join_of(fiber) == 0);
+    struct fiber_attr deep = FIBER_ATTR_INIT;
+    deep.name = "deep";
+    CHECK(fiber_create(&fiber, &deep, overflows, 1000000) == 0);
+    FAILS(fiber_join(fiber, FIBER_FOREVER, NULL), EOVERFLOW);
+}
+
+static void words_between_processes(void)
+{
+    uint64_t *words = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(words != MAP_FAILED);
+    words[1] = 3;
+    pid_t child = fork();
+    if (child == 0) { /* counts with plain stores: no call of the library is needed on this side */
+        for (int i = 0; i < 3; i++) {
+            usleep(2000);
+            __atomic_add_fetch(&words[0], 1, __ATOMIC_RELEASE);
+        }
+        _exit(0);
+    }
+    CHECK(fiber_wait_words(&words[0], FIBER_EQUAL, &words[1], FIBER_FOREVER) == 0);
+    FAILS(fiber_wait_words(&words[0], FIBER_LESS, &words[1], 1000), ETIMEDOUT);
+    FAILS(fiber_wait_words(&words[0], 9, &words[1], 1000), EINVAL);
+    CHECK(waitpid(child, NULL, 0) == child);
+    CHECK(fiber_word_lock(&words[2], FIBER_FOREVER) == 0);
+    FAILS(fiber_word_lock(&words[2], 1000), ETIMEDOUT);
+    CHECK(fiber_word_unlock(&words[2]) == 0);
+    FAILS(fiber_word_unlock(&words[2]), EPERM);
+    int three = 3;
+    CHECK(fiber_wait_until(is_three, &three, FIBER_FOREVER) == 0);
+}
+
+static void wrong_use(void)
+{
+    struct fiber_mutex never = {{0}};
+    intptr_t seventeen[17] = {0};
+    fiber_t fiber;
+    FAILS(fiber_mutex_lock(&never, FIBER_FOREVER), EINVAL);
+    FAILS(fiber_mutex_lock(NULL, FIBER_FOREVER), EFAULT);
+    FAILS(fiber_sem_post((struct fiber_sem *)&mutex), EINVAL);
+    FAILS(fiber_create_array(&fiber, NULL, NULL, 0, NULL), EFAULT);
+    FAILS(fiber_create_array(&fiber, NULL, (const void *)sum, 17, seventeen), EINVAL);
+    FAILS(fiber_cancel(123456), ESRCH);
+    FAILS(fiber_exit(1), EPERM);
+    FAILS(fiber_park(FIBER_FOREVER), EPERM);
+    FAILS(fiber_wait_for_joiners(1), EPERM);
+    CHECK(fiber_self() == 0);
+}
+
+int main(void)
+{
+    struct fiber_config config = FIBER_CONFIG_INIT;
+    static size_t calls;
+    fiber_t fiber;
+
+    FAILS(fiber_shutdown(), ESHUTDOWN);
+    FAILS(fiber_create_array(&fiber, NULL, (const void *)parks, 0, NULL), ESHUTDOWN);
+    config.workers = 2;
+    CHECK(fiber_init(&config) == 0);
+    FAILS(fiber_init(&config), EBUSY);
+    CHECK(fiber_mutex_init(&mutex) == 0);
+    CHECK(fiber_sem_init(&semaphore, 0) == 0);
+    CHECK(fiber_cond_init(&condition) == 0);
+    CHECK(fiber_barrier_init(&barrier, 3) == 0);
+    CHECK(fiber_set_poll(polls, &calls) == 0);
+    FAILS(fiber_set_poll(polls, &calls), EALREADY);
+    functions_and_results();
+    objects();
+    lives();
+    words_between_processes();
+    wrong_use();
+    CHECK(fiber_shutdown() == 0);
+    CHECK(calls > 0);
+    FAILS(fiber_create_array(&fiber, NULL, (const void *)parks, 0, NULL), ESHUTDOWN);
+    puts("fibers: ok");
+    return 0;
+}
