@@ -42,6 +42,7 @@ const STEPS: &[Step] = &[
         "demo",
         &["cargo", "run", "--release", "--bin", "weft", "--", "demo", "--quick", "--out", "target/ci-demo"],
     ),
+    step("instructions", &["cargo", "xtask", "instructions"]),
     step("install", &["cargo", "xtask", "install", "--prefix", "target/ci-prefix", "--try"]),
     step("dissector", &["bash", "dissector/test.sh"]),
     Step {
@@ -59,7 +60,7 @@ fn shown(step: &Step) -> String {
 /// Prints the steps with their commands.
 pub(crate) fn list() {
     for step in STEPS {
-        println!("{:10} {}", step.name, shown(step));
+        println!("{:12} {}", step.name, shown(step));
     }
 }
 
@@ -76,7 +77,7 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> Result<(), String> {
         let start = Instant::now();
         let passed = runs(root, step);
         let verdict = if passed { "ok" } else { "FAILED" };
-        let line = format!("{:10} {verdict:6} {:7.1} s", step.name, start.elapsed().as_secs_f64());
+        let line = format!("{:12} {verdict:6} {:7.1} s", step.name, start.elapsed().as_secs_f64());
         println!("=== {line}");
         table.push_str(&format!("  {line}\n"));
         if !passed {

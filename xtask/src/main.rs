@@ -1,9 +1,10 @@
-//! Checks of the house, one command each: `cargo xtask tidy | spec | ci | install`.
+//! Checks of the house, one command each: `cargo xtask tidy | spec | ci | instructions | install`.
 //!
 //! This crate knows the whole tree as text and no room from inside.
 
 mod ci;
 mod install;
+mod instructions;
 mod source;
 mod spec;
 mod tidy;
@@ -22,6 +23,8 @@ usage: cargo xtask COMMAND
   spec --uncited        the requirements that no test, and those that no code, cites
   ci [STEP…]            the steps of continuous integration after the tests; all, or those named
   ci --list             the steps with their commands
+  instructions          count what a packet costs, and fail if it is more than bench/instructions.toml says
+  instructions --write  count, and write the file
   install --prefix DIR  build and install the C library, header and pkg-config file
   install --prefix DIR --try
                         and compile and run the C example against what was installed, found by pkg-config";
@@ -40,6 +43,8 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["ci", steps @ ..] => ci::run(&root, steps),
+        ["instructions"] => instructions::check(&root),
+        ["instructions", "--write"] => instructions::write(&root),
         ["install", "--prefix", prefix] => install::run(&root, &PathBuf::from(prefix)).map(|_| ()),
         ["install", "--prefix", prefix, "--try"] => {
             install::run(&root, &PathBuf::from(prefix)).and_then(|installed| trial::run(&root, &installed))

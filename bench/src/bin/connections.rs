@@ -74,7 +74,8 @@ fn options() -> Options {
 impl Pair {
     /// `serve` runs on a thread of its own for as long as the server lives.
     fn open(serve: impl FnOnce(Listener) + Send + 'static) -> Result<Self, Box<dyn Error>> {
-        let node = || Node::builder().bind(SocketAddr::from(([127, 0, 0, 1], 0))).memory_bytes(4 << 30).open();
+        let node =
+            || Node::builder().bind(SocketAddr::from(([127, 0, 0, 1], 0))).memory_bytes(4 << 30).open();
         let (server, client) = (node()?, node()?);
         let listener = server.listen(0, &options().accept_limit(4_096))?;
         let target = (server.underlay(), listener.local_address().port);
@@ -116,7 +117,7 @@ fn idle(count: usize, time: Duration) -> Result<(), Box<dyn Error>> {
 }
 
 /// Accepts, waits until the other end closes, and closes.
-fn answer(listener: Listener) {
+fn answer(listener: &Listener) {
     while let Ok(socket) = listener.accept() {
         let mut buffer = [0; 64];
         while !matches!(socket.recv(&mut buffer), Err(RecvError::EndOfFile | RecvError::Ended(_))) {}
@@ -134,7 +135,7 @@ fn cycle(pair: &Pair) -> Result<(), Box<dyn Error>> {
 }
 
 fn many(count: u64) -> Result<(), Box<dyn Error>> {
-    let pair = Pair::open(answer)?;
+    let pair = Pair::open(|listener| answer(&listener))?;
     let started = Instant::now();
     for _ in 0..count {
         cycle(&pair)?;
@@ -146,7 +147,7 @@ fn many(count: u64) -> Result<(), Box<dyn Error>> {
 }
 
 fn compare(rounds: usize, time: Duration) -> Result<(), Box<dyn Error>> {
-    let pair = Pair::open(answer)?;
+    let pair = Pair::open(|listener| answer(&listener))?;
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     thread::spawn(move || {
@@ -188,7 +189,8 @@ fn rate(time: Duration, cycle: impl Fn() -> Result<(), Box<dyn Error>>) -> Resul
 /// Bytes of this process that lie in memory.
 fn resident_bytes() -> Result<u64, Box<dyn Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("no VmRSS in /proc/self/status")?;
+    let line =
+        status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("no VmRSS in /proc/self/status")?;
     let kib: u64 = line.split_whitespace().nth(1).ok_or("VmRSS without a value")?.parse()?;
     Ok(kib << 10)
 }
