@@ -1,8 +1,8 @@
 //! CRC32C, the checksum under each packet's seal (`docs/spec/cdp.md`, CDP-SEAL-1).
 //!
 //! This room must not know packets: it has bytes and processor instructions. Everything here is a function of its
-//! arguments. On an x86-64 with SSE4.2 and PCLMULQDQ the work is done by [`x86`]; elsewhere by the crate `crc32c`, which
-//! knows other processors and none (`docs/adr/0009-checksum.md` has the figures).
+//! arguments. On an x86-64 with SSE4.2 and PCLMULQDQ three streams of the instruction `crc32` do the work, elsewhere the
+//! crate `crc32c`, which knows other processors and none (`docs/adr/0009-checksum.md` has the figures).
 //!
 //! ```
 //! assert_eq!(weft_crc::crc32c(b"123456789"), 0xE306_9283);
