@@ -80,6 +80,41 @@ fn mtu(name: &CStr, probe: &OwnedFd) -> Option<u32> {
     u32::try_from(unsafe { request.ifr_ifru.ifru_mtu }).ok()
 }
 
+/// An interface as a link on it sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Device {
+    pub(crate) index: u32,
+    pub(crate) mtu: u32,
+    pub(crate) is_up: bool,
+    /// Its Ethernet address, if it carries Ethernet.
+    pub(crate) ethernet: Option<[u8; 6]>,
+}
+
+/// The interface `name`, or `None` if there is none.
+pub(crate) fn device(name: &str) -> io::Result<Option<Device>> {
+    let Ok(name) = std::ffi::CString::new(name) else { return Ok(None) };
+    let probe = control_socket()?;
+    // SAFETY: the name ends with a zero byte.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    let (Some(mtu), 1..) = (mtu(&name, &probe), index) else { return Ok(None) };
+    let Some(mut request) = request(&name) else { return Ok(None) };
+    // SAFETY: the request lives and is of the type that this question needs.
+    if unsafe { libc::ioctl(probe.as_raw_fd(), libc::SIOCGIFFLAGS as _, &raw mut request) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just written this member.
+    let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
+    // SAFETY: as above.
+    if unsafe { libc::ioctl(probe.as_raw_fd(), libc::SIOCGIFHWADDR as _, &raw mut request) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just written this member.
+    let hardware = unsafe { request.ifr_ifru.ifru_hwaddr };
+    let [a, b, c, d, e, f, ..] = hardware.sa_data.map(|byte| byte as u8);
+    let ethernet = (hardware.sa_family == libc::ARPHRD_ETHER).then_some([a, b, c, d, e, f]);
+    Ok(Some(Device { index, mtu, is_up: flags & libc::IFF_UP != 0, ethernet }))
+}
+
 /// A request that names the interface, or `None` if the name is longer than names are.
 pub(crate) fn request(name: &CStr) -> Option<libc::ifreq> {
     // SAFETY: all bits zero are a value of this type.
@@ -119,6 +154,14 @@ mod tests {
         assert!(lo.mtu >= 1500, "{lo:?}");
         assert_eq!(mtu_for("127.0.0.1".parse().unwrap()), Some(lo.mtu));
         assert_eq!(mtu_for("127.9.9.9".parse().unwrap()), Some(lo.mtu));
+    }
+
+    #[test]
+    fn the_loopback_interface_is_a_device_without_an_ethernet_address() {
+        let lo = device("lo").unwrap().unwrap();
+        assert_eq!((lo.is_up, lo.ethernet), (true, None));
+        assert_eq!(device("nosuch0").unwrap(), None);
+        assert_eq!(device("abcdefghijklmnop").unwrap(), None);
     }
 
     #[test]

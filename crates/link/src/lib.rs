@@ -1,4 +1,4 @@
-//! Batches of packets over devices: UDP with segmentation offload, a loopback hub, and wrappers that disturb or record.
+//! Batches of packets over devices: UDP with segmentation offload, Ethernet, a loopback hub, and wrappers that disturb or record.
 //!
 //! The one room with system calls for packets. It must not know what the bytes mean: no header, no connection, no
 //! retransmission; a lost packet is lost.
@@ -23,10 +23,12 @@
 //! ```
 
 mod arena;
+mod counters;
 pub mod fault;
 mod interface;
 mod link;
 pub mod loopback;
+pub mod packet;
 pub mod pcap;
 pub mod probe;
 mod recv_batch;
@@ -39,6 +41,7 @@ mod waker;
 pub use fault::{Burst, Fault, FaultCounts, Faults, ParseFaultsError};
 pub use link::{Encapsulation, Link, LinkInfo, LinkStats};
 pub use loopback::{Endpoint, Hub};
+pub use packet::{Ethernet, EthernetOptions, Mac, ParseMacError};
 pub use pcap::Pcap;
 pub use recv_batch::{BUDGET_PACKETS, COPYBREAK_BYTES, REGION_BYTES, Received, RecvBatch};
 pub use send_batch::{Frame, INLINE_BYTES, SendBatch};

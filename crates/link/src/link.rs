@@ -102,7 +102,7 @@ pub struct LinkStats {
     pub received_packets: u64,
     /// Bytes of the packets that arrived, without the underlay's headers.
     pub received_bytes: u64,
-    /// System calls that brought at least one packet.
+    /// System calls, or looks at a ring, that brought at least one packet.
     pub receive_calls: u64,
     /// Packets that arrived cut off and were dropped.
     pub receive_truncated: u64,

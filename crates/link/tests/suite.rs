@@ -4,9 +4,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use weft_link::{Fault, Faults, Hub, Link, Pcap, RecvBatch, SendBatch, Trace, Udp, UdpOptions, wait};
+use weft_link::{
+    Encapsulation, Fault, Faults, Hub, Link, Pcap, RecvBatch, SendBatch, Trace, Udp, UdpOptions, wait,
+};
 
 use helpers::*;
+
+#[path = "veth/mod.rs"]
+mod veth;
 
 /// [CDP-ENC-5] One packet is one datagram, whatever is done to send many with one call.
 /// [CDP-ENC-9] The loopback carries the same bytes as a real underlay.
@@ -16,7 +21,7 @@ fn packets_of_all_sizes_arrive_whole_in_order_and_with_their_source() {
     for [a, b] in links() {
         send(&*a, b.info().local, &packets);
         let source = a.info().local;
-        let expected: Vec<_> = packets.iter().map(|packet| (source, packet.clone())).collect();
+        let expected: Vec<_> = packets.iter().map(|packet| (source, as_carried(&*a, packet))).collect();
         assert!(receive(&*b, packets.len()) == expected, "{}", a.info().name);
         assert!(is_silent(&*b));
     }
@@ -131,6 +136,20 @@ mod helpers {
         [(); 2].map(|()| Box::new(hub.endpoint().unwrap()) as Box<dyn Link>)
     }
 
+    /// Two ends of a cable, where that is permitted.
+    pub(super) fn packet_links() -> Option<Pair> {
+        veth::pair(1500).map(|pair| pair.map(|link| Box::new(link) as Box<dyn Link>))
+    }
+
+    /// `packet` as it comes out at the other end: [CDP-ENC-3] short frames are padded.
+    pub(super) fn as_carried(link: &dyn Link, packet: &[u8]) -> Vec<u8> {
+        let mut bytes = packet.to_vec();
+        if link.info().encapsulation == Encapsulation::Ethernet {
+            bytes.resize(bytes.len().max(46), 0);
+        }
+        bytes
+    }
+
     pub(super) fn wrapped(pair: Pair, wrap: impl Fn(std::sync::Arc<dyn Link>) -> Box<dyn Link>) -> Pair {
         pair.map(|link| wrap(link.into()))
     }
@@ -149,11 +168,16 @@ mod helpers {
 
     /// Every link, plain and wrapped.
     pub(super) fn links() -> Vec<Pair> {
-        let plain: [fn() -> Pair; 4] =
-            [loopback, || udp("127.0.0.1:0", true), || udp("[::1]:0", true), || udp("127.0.0.1:0", false)];
+        let plain: [fn() -> Option<Pair>; 5] = [
+            || Some(loopback()),
+            || Some(udp("127.0.0.1:0", true)),
+            || Some(udp("[::1]:0", true)),
+            || Some(udp("127.0.0.1:0", false)),
+            packet_links,
+        ];
         let wrappers: [fn(Pair) -> Pair; 5] =
             [|pair| pair, fault, trace, pcap, |pair| pcap(trace(fault(pair)))];
-        plain.iter().flat_map(|make| wrappers.iter().map(move |wrap| wrap(make()))).collect()
+        plain.iter().flat_map(|make| wrappers.iter().filter_map(move |wrap| make().map(wrap))).collect()
     }
 
     /// A packet of `len` bytes that tells its number.

@@ -2,6 +2,9 @@
 
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
+use crate::Mac;
+use crate::packet::frame_head;
+
 const ETHERTYPE_V4: u16 = 0x0800;
 const ETHERTYPE_V6: u16 = 0x86DD;
 const UDP: u8 = 17;
@@ -9,8 +12,12 @@ const HOP_LIMIT: u8 = 64;
 
 /// The frame that carries `pieces`, laid end to end, from `source` to `target` as the data of one UDP datagram.
 ///
-/// Ethernet addresses are made up from the IP addresses. If one address is IPv6, both are told as IPv6.
+/// Ethernet addresses are made up from the IP addresses. If one address is IPv6, both are told as IPv6. Between two Ethernet
+/// addresses it is the frame that a packet link sends.
 pub(super) fn synthesize(source: SocketAddr, target: SocketAddr, pieces: &[&[u8]]) -> Vec<u8> {
+    if let (Some(source), Some(target)) = (Mac::of_underlay(source), Mac::of_underlay(target)) {
+        return [&frame_head(target, source)[..], &pieces.concat()].concat();
+    }
     let len: usize = pieces.iter().map(|piece| piece.len()).sum();
     let mut frame = Vec::with_capacity(14 + 40 + 8 + len);
     let (udp_at, pseudo) = match (source, target) {
@@ -121,6 +128,13 @@ mod tests {
         ];
         assert_eq!(frame[..40], expected);
         assert_eq!(&frame[42..], b"abc");
+    }
+
+    #[test]
+    fn between_ethernet_addresses_there_is_neither_ip_nor_udp() {
+        let (source, target) = (Mac([2, 0, 0, 0, 0, 1]).underlay(), Mac([2, 0, 0, 0, 0, 2]).underlay());
+        let frame = synthesize(source, target, &[b"a", b"bc"]);
+        assert_eq!(frame, *b"\x02\0\0\0\0\x02\x02\0\0\0\0\x01\x88\xB5abc");
     }
 
     #[test]

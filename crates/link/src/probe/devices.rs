@@ -5,6 +5,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::{Fact, Verdict};
 use crate::interface::{self, Interface};
+use crate::packet::{self, OpenError};
+use crate::{Ethernet, Link};
 
 /// `ethtool` questions about one offload each (linux/ethtool.h).
 const OFFLOADS: [(&str, u32); 3] =
@@ -28,7 +30,32 @@ pub(super) fn facts() -> Vec<Fact> {
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all.dedup_by(|a, b| a.name == b.name);
     let Ok(socket) = interface::control_socket() else { return all.iter().map(mtu).collect() };
-    all.iter().flat_map(|device| [mtu(device), offloads(device, &socket)]).collect()
+    let may_be_packet = packet::permission().is_ok();
+    let of = |device: &Interface| {
+        let link = (may_be_packet && !device.is_loopback).then(|| packet_link(&device.name));
+        [Some(mtu(device)), Some(offloads(device, &socket)), link].into_iter().flatten()
+    };
+    all.iter().flat_map(of).collect()
+}
+
+/// Whether a packet link could be opened on an interface, and if not, why; UDP works all the same.
+fn packet_link(device: &str) -> Fact {
+    let name = format!("packet link on {device}");
+    match Ethernet::open(device) {
+        Ok(link) => {
+            let value = format!(
+                "available, {} bytes of data a packet; taken with --link packet:{device} at both ends",
+                link.info().mss
+            );
+            Fact::good(name, value)
+        }
+        Err(error @ OpenError::InUse(_)) => Fact::good(name, error.to_string()),
+        Err(error) => {
+            let text = error.to_string();
+            let (why, remedy) = text.split_once("; ").unwrap_or((&text, ""));
+            Fact::with(name, why, Verdict::Fair, remedy.to_owned())
+        }
+    }
 }
 
 fn mtu(device: &Interface) -> Fact {
@@ -87,6 +114,12 @@ mod tests {
         assert_eq!(mtu(&device("eth0", 1500, false)).verdict, Verdict::Fair);
         assert_eq!(mtu(&device("lo", 1500, true)).verdict, Verdict::Good);
         assert!(mtu(&device("eth7", 1500, false)).remedy.unwrap().contains("eth7"));
+    }
+
+    #[test]
+    fn an_interface_that_takes_no_packet_link_says_why_and_what_to_do() {
+        let fact = packet_link("lo");
+        assert!(fact.value.contains("no Ethernet interface") && fact.remedy.unwrap().contains("use UDP"));
     }
 
     #[test]

@@ -2,10 +2,9 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
 
 use super::{Fact, Verdict};
-use crate::{Link, Udp};
+use crate::{Link, Udp, packet};
 
 pub(super) fn facts() -> Vec<Fact> {
     let mut facts = vec![version()];
@@ -63,16 +62,16 @@ fn offloads() -> Vec<Fact> {
 }
 
 fn raw_packets() -> Fact {
-    // SAFETY: the call takes no pointers.
-    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    if fd >= 0 {
-        // SAFETY: the kernel has just given this descriptor, and nobody else knows it.
-        drop(unsafe { OwnedFd::from_raw_fd(fd) });
-        return Fact::good("raw ethernet (AF_PACKET)", "permitted");
+    let name = "raw ethernet (AF_PACKET)";
+    match packet::permission() {
+        Ok(()) => Fact::good(name, "permitted"),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let remedy = "only UDP links can be used; give the program CAP_NET_RAW (setcap cap_net_raw+ep FILE) for `--link \
+                          packet:INTERFACE`";
+            Fact::with(name, "not permitted", Verdict::Fair, remedy.to_owned())
+        }
+        Err(error) => Fact::unknown(name, error),
     }
-    let remedy =
-        "only UDP links can be used; give the program CAP_NET_RAW (setcap cap_net_raw+ep FILE) for others";
-    Fact::with("raw ethernet (AF_PACKET)", "not permitted", Verdict::Fair, remedy.to_owned())
 }
 
 fn processors() -> Fact {

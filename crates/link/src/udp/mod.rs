@@ -5,7 +5,6 @@
 //! the kernel joins datagrams of one size, and the buffer is cut by slicing. Figures: `docs/adr/0003-udp-link.md`.
 
 mod address;
-mod counters;
 mod direct;
 mod options;
 mod recv;
@@ -21,9 +20,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use socket2::Socket;
 
+use crate::counters::Counters;
 use crate::link::HEADER_BYTES;
 use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, interface};
-use counters::Counters;
 use direct::Direct;
 pub(crate) use rhythm::Rhythm;
 

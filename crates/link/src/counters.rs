@@ -1,4 +1,4 @@
-//! What a UDP link counts. Relaxed: each is a sum that nobody orders anything by.
+//! What a link over a socket of the kernel counts. Relaxed: each is a sum that nobody orders anything by.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,26 +6,26 @@ use crate::LinkStats;
 
 /// The atomics behind [`LinkStats`]; the fields mean the same.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub(super) received_packets: Counter,
-    pub(super) received_bytes: Counter,
-    pub(super) receive_calls: Counter,
-    pub(super) receive_truncated: Counter,
-    pub(super) receive_errors: Counter,
-    pub(super) sent_packets: Counter,
-    pub(super) sent_bytes: Counter,
-    pub(super) send_calls: Counter,
-    pub(super) send_would_block: Counter,
-    pub(super) dropped_oversize: Counter,
-    pub(super) dropped_no_buffers: Counter,
-    pub(super) dropped_unreachable: Counter,
-    pub(super) send_refused: Counter,
-    pub(super) gso_refused: Counter,
-    pub(super) sent_fragmentable: Counter,
+pub(crate) struct Counters {
+    pub(crate) received_packets: Counter,
+    pub(crate) received_bytes: Counter,
+    pub(crate) receive_calls: Counter,
+    pub(crate) receive_truncated: Counter,
+    pub(crate) receive_errors: Counter,
+    pub(crate) sent_packets: Counter,
+    pub(crate) sent_bytes: Counter,
+    pub(crate) send_calls: Counter,
+    pub(crate) send_would_block: Counter,
+    pub(crate) dropped_oversize: Counter,
+    pub(crate) dropped_no_buffers: Counter,
+    pub(crate) dropped_unreachable: Counter,
+    pub(crate) send_refused: Counter,
+    pub(crate) gso_refused: Counter,
+    pub(crate) sent_fragmentable: Counter,
 }
 
 impl Counters {
-    pub(super) fn read(&self) -> LinkStats {
+    pub(crate) fn read(&self) -> LinkStats {
         LinkStats {
             received_packets: self.received_packets.get(),
             received_bytes: self.received_bytes.get(),
@@ -47,19 +47,19 @@ impl Counters {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Counter(AtomicU64);
+pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    pub(super) fn add(&self, count: usize) {
+    pub(crate) fn add(&self, count: usize) {
         self.0.fetch_add(count as u64, Ordering::Relaxed);
     }
 
     /// As [`Counter::add`], where one thread at a time counts: the receive calls of one port.
-    pub(super) fn add_alone(&self, count: usize) {
+    pub(crate) fn add_alone(&self, count: usize) {
         self.0.store(self.get() + count as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -1,0 +1,131 @@
+//! Sending: a small lone packet by `send`, everything else by `sendmmsg`, each packet gathered where it lies.
+
+use std::io;
+
+use super::ethernet::{self, FRAME_BYTES_MIN, HEAD_BYTES};
+use super::{Ethernet, Mac};
+use crate::send_batch::Cursor;
+use crate::{Frame, SendBatch};
+
+/// Packets that leave with one system call.
+const GROUP_PACKETS: usize = 32;
+/// Pieces of a frame: its head, the packet's head, its body, padding.
+const PIECES: usize = 4;
+/// A lone packet up to this size is laid into one frame: one piece of memory costs the kernel less than three.
+const LONE_BYTES: usize = 256;
+/// [CDP-ENC-3] What short frames end with.
+static PADDING: [u8; FRAME_BYTES_MIN] = [0; FRAME_BYTES_MIN];
+
+impl Ethernet {
+    pub(super) fn send_batch(&self, batch: &mut SendBatch) -> io::Result<usize> {
+        let (mut at, mut done, total) = (Cursor::default(), 0, batch.len());
+        while done < total {
+            match self.send_some(batch, at, total - done) {
+                Ok(count) => {
+                    done += count;
+                    batch.advance(&mut at, count);
+                }
+                Err(error) => {
+                    batch.consume(done);
+                    return Err(error);
+                }
+            }
+        }
+        batch.clear();
+        Ok(total)
+    }
+
+    /// Sends, or drops, some of the `left` packets from `at` on, and returns how many.
+    fn send_some(&self, batch: &SendBatch, at: Cursor, left: usize) -> io::Result<usize> {
+        let first = batch.at(at);
+        let Some(target) = target(&first) else {
+            self.counters.dropped_unreachable.add(1);
+            return Ok(1);
+        };
+        let sent = match first.len() {
+            len if left == 1 && len <= LONE_BYTES => self.send_lone(&first, target),
+            _ => self.send_group(batch, at, left),
+        };
+        let (packets, bytes) = match sent {
+            Ok(sent) => sent,
+            Err(error) => return self.handle_send_error(error),
+        };
+        self.counters.sent_packets.add(packets);
+        self.counters.sent_bytes.add(bytes);
+        self.counters.send_calls.add(1);
+        Ok(packets)
+    }
+
+    fn send_lone(&self, packet: &Frame<'_>, target: Mac) -> io::Result<(usize, usize)> {
+        let mut frame = [0; HEAD_BYTES + LONE_BYTES];
+        let (head, rest) = frame.split_at_mut(HEAD_BYTES);
+        head.copy_from_slice(&ethernet::emit(target, self.own));
+        rest[..packet.head.len()].copy_from_slice(packet.head);
+        rest[packet.head.len()..packet.len()].copy_from_slice(packet.body);
+        // [CDP-ENC-3] what lies behind the packet is zero
+        let len = (HEAD_BYTES + packet.len()).max(FRAME_BYTES_MIN);
+        // SAFETY: the frame lives through the call and is longer than `len`.
+        let sent = unsafe { libc::send(self.fd(), frame.as_ptr().cast(), len, libc::MSG_DONTWAIT) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok((1, packet.len())) }
+    }
+
+    /// As many packets as the kernel takes at once, and the bytes of these.
+    fn send_group(&self, batch: &SendBatch, mut at: Cursor, left: usize) -> io::Result<(usize, usize)> {
+        let mut heads = [[0; HEAD_BYTES]; GROUP_PACKETS];
+        // SAFETY: all bits zero are a value of this type: no pieces.
+        let mut pieces: [[libc::iovec; PIECES]; GROUP_PACKETS] = unsafe { std::mem::zeroed() };
+        // SAFETY: all bits zero are a value of this type: messages to the bound interface, without pieces.
+        let mut messages: [libc::mmsghdr; GROUP_PACKETS] = unsafe { std::mem::zeroed() };
+        let mut sizes = [0; GROUP_PACKETS];
+        let mut count = 0;
+        for _ in 0..left.min(GROUP_PACKETS) {
+            let packet = batch.at(at);
+            let Some(target) = target(&packet) else { break };
+            heads[count] = ethernet::emit(target, self.own);
+            let missing = FRAME_BYTES_MIN.saturating_sub(HEAD_BYTES + packet.len());
+            let parts = [&heads[count][..], packet.head, packet.body, &PADDING[..missing]];
+            let mut used = 0;
+            for part in parts.into_iter().filter(|part| !part.is_empty()) {
+                let base = part.as_ptr().cast_mut().cast();
+                pieces[count][used] = libc::iovec { iov_base: base, iov_len: part.len() };
+                used += 1;
+            }
+            messages[count].msg_hdr.msg_iov = pieces[count].as_mut_ptr();
+            messages[count].msg_hdr.msg_iovlen = used;
+            sizes[count] = packet.len();
+            count += 1;
+            batch.advance(&mut at, 1);
+        }
+        #[allow(clippy::cast_possible_truncation)] // at most GROUP_PACKETS
+        let wanted = count as libc::c_uint;
+        // SAFETY: the messages point to pieces, those to heads, padding and bytes of `batch`, all of which live and stay where
+        // they are through the call.
+        let sent = unsafe { libc::sendmmsg(self.fd(), messages.as_mut_ptr(), wanted, libc::MSG_DONTWAIT) };
+        let Ok(sent) = usize::try_from(sent) else { return Err(io::Error::last_os_error()) };
+        Ok((sent, sizes[..sent].iter().sum()))
+    }
+
+    /// Decides what an error means for the packet it is about: 0 to try it again, 1 to drop it, or an error to keep it.
+    #[cold]
+    fn handle_send_error(&self, error: io::Error) -> io::Result<usize> {
+        let dropped = match error.raw_os_error() {
+            Some(libc::EAGAIN) => {
+                self.counters.send_would_block.add(1);
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Some(libc::EINTR) => return Ok(0),
+            Some(libc::EMSGSIZE) => &self.counters.dropped_oversize,
+            Some(libc::ENOBUFS | libc::ENOMEM) => &self.counters.dropped_no_buffers,
+            Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT) => return Err(error),
+            _ => &self.counters.dropped_unreachable,
+        };
+        dropped.add(1);
+        Ok(1)
+    }
+}
+
+/// [CDP-ENC-4] The one interface that a frame is for.
+#[inline]
+fn target(packet: &Frame<'_>) -> Option<Mac> {
+    Mac::of_underlay(packet.to).filter(|mac| mac.is_unicast())
+}

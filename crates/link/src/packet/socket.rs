@@ -1,0 +1,98 @@
+//! What is asked of the kernel when a packet socket is opened.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
+
+use super::ethernet::ETHERTYPE;
+
+/// A packet socket that hears nothing yet.
+pub(super) fn open() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: the call takes no pointers.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just given this descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Whether this process may open packet sockets.
+///
+/// # Errors
+/// What the kernel says, [`io::ErrorKind::PermissionDenied`] if it lacks `CAP_NET_RAW`.
+pub(crate) fn permission() -> io::Result<()> {
+    open().map(drop)
+}
+
+/// Lets the socket hear frames of our EtherType on one interface, and send on it. Never all frames: those would also be
+/// seen before a firewall had its say.
+pub(super) fn bind(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+    // SAFETY: all bits zero are a value of this type.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET.try_into().map_err(io::Error::other)?;
+    address.sll_protocol = ETHERTYPE.to_be();
+    address.sll_ifindex = index.try_into().map_err(io::Error::other)?;
+    let len = libc::socklen_t::try_from(size_of_val(&address)).map_err(io::Error::other)?;
+    // SAFETY: the address lives through the call and has the length given.
+    match unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Sends past the queueing discipline, straight to the device. A kernel that cannot sends by the discipline.
+pub(super) fn bypass_queue(fd: BorrowedFd<'_>) {
+    let _ = set(fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1i32);
+}
+
+/// Asks for a send buffer of `bytes`: past the system's limit if that is permitted, else up to it.
+pub(super) fn enlarge_send_buffer(fd: BorrowedFd<'_>, bytes: usize) {
+    let wanted = i32::try_from(bytes).unwrap_or(i32::MAX);
+    // A smaller buffer is no error: the kernel gives what its limits allow.
+    let _ = set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &wanted)
+        .or_else(|_| set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &wanted));
+}
+
+/// Bytes the kernel keeps for frames to be sent.
+pub(super) fn send_buffer_bytes(fd: RawFd) -> usize {
+    get_int(fd, libc::SOL_SOCKET, libc::SO_SNDBUF).and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0)
+}
+
+/// Takes the error that lies at the socket, such as that its interface went down; `None` if none does.
+pub(super) fn take_error(fd: RawFd) -> Option<i32> {
+    get_int(fd, libc::SOL_SOCKET, libc::SO_ERROR).filter(|&error| error != 0)
+}
+
+/// Claims the interface for one node of this network namespace: an Ethernet address has no ports, so that two nodes would hear
+/// each other's packets. `None` if somebody has it. The claim ends with the value, however the process ends.
+pub(super) fn claim(index: u32) -> io::Result<Option<UnixDatagram>> {
+    let name = UnixAddress::from_abstract_name(format!("weft-packet-{index}"))?;
+    match UnixDatagram::bind_addr(&name) {
+        Ok(claim) => Ok(Some(claim)),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sets an option to `value`, which is of the type that the option wants.
+pub(super) fn set<T: Copy>(fd: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Result<()> {
+    let len = libc::socklen_t::try_from(size_of::<T>()).map_err(io::Error::other)?;
+    // SAFETY: the value lives through the call and has the length given.
+    match unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), len) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn get_int(fd: RawFd, level: i32, name: i32) -> Option<i32> {
+    let mut value = MaybeUninit::<i32>::uninit();
+    let mut len = libc::socklen_t::try_from(size_of::<i32>()).ok()?;
+    // SAFETY: the value and its length are ours and live through the call.
+    let result = unsafe { libc::getsockopt(fd, level, name, value.as_mut_ptr().cast(), &raw mut len) };
+    // SAFETY: the kernel wrote the whole integer.
+    (result == 0 && len as usize == size_of::<i32>()).then(|| unsafe { value.assume_init() })
+}
