@@ -36,6 +36,7 @@ const STEPS: &[Step] = &[
         command: &["cargo", "doc", "--workspace", "--no-deps"],
     },
     loom("loom-sync", &["cargo", "test", "--package", "weft-sync", "--test", "loom_*"]),
+    loom("loom-fiber", &["cargo", "test", "--package", "weft-fiber", "--lib", "--test", "loom_*"]),
     loom("loom-table", &["cargo", "test", "--package", "weft-engine", "--test", "loom_table"]),
     step("seeds", &["cargo", "run", "--release", "--package", "weft-testnet", "--", "--seeds", "2000"]),
     step(

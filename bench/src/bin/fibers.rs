@@ -106,14 +106,14 @@ fn timed(operations: u32, body: impl FnOnce()) -> f64 {
 }
 
 fn mutex(rounds: u32) -> f64 {
-    let mutex = Mutex::new(0_u64);
+    let mutex = Mutex::new(());
     let mutex = std::hint::black_box(&mutex);
-    timed(rounds, || (0..rounds).for_each(|_| *mutex.lock() += 1))
+    timed(rounds, || (0..rounds).for_each(|_| drop(mutex.lock())))
 }
 
 fn local_mutex(rounds: u32) -> f64 {
-    let mutex = local::Mutex::new(0_u64);
-    timed(rounds, || (0..rounds).for_each(|_| *std::hint::black_box(&mutex).lock() += 1))
+    let mutex = local::Mutex::new(());
+    timed(rounds, || (0..rounds).for_each(|_| drop(std::hint::black_box(&mutex).lock())))
 }
 
 fn semaphore(rounds: u32) -> f64 {

@@ -94,7 +94,7 @@ pub(crate) fn switch_point<T: Returned>(body: impl FnOnce() -> Result<T, Failure
 
 /// The deadline that is so many nanoseconds away; `None` is never.
 pub(crate) fn deadline(timeout_ns: i64) -> Option<Instant> {
-    Instant::now().checked_add(Duration::from_nanos(u64::try_from(timeout_ns).ok()?))
+    weft_fiber::deadline(Duration::from_nanos(u64::try_from(timeout_ns).ok()?))
 }
 
 pub(crate) fn timed_out() -> Failure {

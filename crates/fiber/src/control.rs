@@ -88,9 +88,15 @@ fn park_with(deadline: Option<Instant>) -> Result<bool, NotAFiber> {
     Ok(cancel::unwind_if(outcome) == Outcome::Signalled)
 }
 
+/// The moment so much later than now; `None` if no clock will ever show it.
+#[must_use]
+pub fn deadline(after: Duration) -> Option<Instant> {
+    Instant::now().checked_add(after)
+}
+
 /// Sleeps for so long at least: the fiber, or the thread if it runs none.
 pub fn sleep(duration: Duration) {
-    match Instant::now().checked_add(duration) {
+    match deadline(duration) {
         Some(deadline) => sleep_until(deadline),
         None => Waiter::new().wait(),
     }

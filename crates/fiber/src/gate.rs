@@ -72,6 +72,20 @@ impl Gate {
         false
     }
 
+    /// The same for a gate that never has more than one permit.
+    #[inline(always)]
+    pub(crate) fn try_take_only(&self) -> bool {
+        self.word.compare_exchange(ONE, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Gives the permit of a gate that never has more than one.
+    #[inline(always)]
+    pub(crate) fn give_only(&self) {
+        if self.word.compare_exchange(0, ONE, Ordering::Release, Ordering::Relaxed).is_err() {
+            self.hand_over(1);
+        }
+    }
+
     /// Waits for a permit and takes it, or says what else ended the wait.
     #[inline(never)]
     pub(crate) fn wait(&self, why: Why, deadline: Option<Instant>) -> Outcome {

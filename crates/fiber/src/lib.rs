@@ -112,8 +112,8 @@ mod api {
     pub use crate::condition::{Condition, Operand, wait_for, wait_until, wait_until_deadline};
     pub use crate::config::Config;
     pub use crate::control::{
-        Waiter, bind_here, check_cancelled, current_worker, is_cancelled, park, park_until, shielded, sleep,
-        sleep_until, wait_for_joiners, yield_now,
+        Waiter, bind_here, check_cancelled, current_worker, deadline, is_cancelled, park, park_until,
+        shielded, sleep, sleep_until, wait_for_joiners, yield_now,
     };
     pub use crate::error::{
         BindError, BuildError, ConditionError, DetachError, ExitError, JoinError, NotAFiber, Panic, RunError,

@@ -57,7 +57,7 @@ impl<T> Mutex<T> {
     /// A fiber that is cancelled while it waits unwinds.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        if !self.gate.try_take() {
+        if !self.gate.try_take_only() {
             cancel::unwind_if(self.gate.wait(Why::Mutex, None));
         }
         MutexGuard::of(self)
@@ -66,7 +66,7 @@ impl<T> Mutex<T> {
     /// Takes the mutex if it is free now.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.gate.try_take().then(|| MutexGuard::of(self))
+        self.gate.try_take_only().then(|| MutexGuard::of(self))
     }
 
     /// Waits until the mutex is free and takes it; `None` if that is not before `deadline`.
@@ -157,7 +157,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 impl<T> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.mutex.gate.give(1);
+        self.mutex.gate.give_only();
     }
 }
 
