@@ -9,7 +9,7 @@ use std::time::Instant;
 use corosensei::{Coroutine, Yielder};
 
 use crate::event::Event;
-use crate::job::{Job, PAYLOAD};
+use crate::job::{self, Job, PAYLOAD};
 use crate::latch::Latch;
 use crate::name::Name;
 use crate::queue::{Link, Linked};
@@ -57,6 +57,11 @@ pub(crate) type Yield = Yielder<*const Worker, Command>;
 /// `flags`: it shall unwind at its next switch point.
 pub(crate) const CANCELLED: u32 = 1;
 
+/// The value of a local fiber: not there yet, there for the handle to take or drop, or wanted by nobody.
+const VALUE_NONE: u8 = 0;
+const VALUE_THERE: u8 = 1;
+const VALUE_UNWANTED: u8 = 2;
+
 /// The block and the frames of its shell share a page with room for a shallow fiber.
 const _: () = assert!(size_of::<Block>() <= 1024);
 
@@ -85,6 +90,8 @@ pub(crate) struct Block {
     /// Whether it has started and does not roam, for those who want to bind it.
     pub(crate) is_settled: AtomicBool,
     pub(crate) ending: Cell<Ending>,
+    /// Of a local fiber: who drops a value that nobody takes. See [`Block::leave_value`].
+    value: AtomicU8,
     pub(crate) is_shielded: Cell<bool>,
     sleeps_deep: Cell<bool>,
     pub(crate) yielder: Cell<*const Yield>,
@@ -145,6 +152,7 @@ impl Block {
             is_local: AtomicBool::new(false),
             is_settled: AtomicBool::new(false),
             ending: Cell::new(Ending::None),
+            value: AtomicU8::new(0),
             is_shielded: Cell::new(false),
             sleeps_deep: Cell::new(false),
             yielder: Cell::new(ptr::null()),
@@ -175,6 +183,7 @@ impl Block {
         self.bound_to.store(0, Ordering::Relaxed);
         self.is_started.set(false);
         self.is_local.store(false, Ordering::Relaxed);
+        self.value.store(VALUE_NONE, Ordering::Relaxed);
         self.is_settled.store(false, Ordering::Relaxed);
         self.is_shielded.set(false);
         self.ending.set(Ending::None);
@@ -241,6 +250,29 @@ impl Block {
     #[inline(always)]
     pub(crate) fn parked_word(&self) -> u32 {
         if self.sleeps_deep.get() { word::PARKED_DEEP } else { word::PARKED }
+    }
+
+    /// A fiber has ended: leaves its value to its handle, or drops it if that is gone.
+    ///
+    /// The value of a local fiber may be one that cannot leave its thread. References to the fiber can, and one of them may
+    /// be the last; so such a value is dropped here, on the fiber, or by the handle, which stays where the value may be.
+    #[inline(always)]
+    pub(crate) fn leave_value(&self) {
+        if self.is_local.load(Ordering::Relaxed)
+            && self.value.swap(VALUE_THERE, Ordering::AcqRel) == VALUE_UNWANTED
+        {
+            job::drop_ending(self);
+        }
+    }
+
+    /// The handle is gone.
+    #[inline(always)]
+    pub(crate) fn abandon_value(&self) {
+        if self.is_local.load(Ordering::Relaxed)
+            && self.value.swap(VALUE_UNWANTED, Ordering::AcqRel) == VALUE_THERE
+        {
+            job::drop_ending(self);
+        }
     }
 
     /// Whether it can go on with another worker.

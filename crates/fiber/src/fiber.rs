@@ -33,10 +33,11 @@ impl Fiber {
         let mut found = None;
         shared.pool.for_each(|block| {
             if id != 0 && block.id.load(Ordering::Relaxed) == id && !block.latch.is_open() {
-                found = Self::share_living(block, id);
+                found = Self::share_living(block);
             }
         });
-        found
+        // It may have become another one before the reference was there. Given up here, when the pool is not locked.
+        found.filter(|fiber| fiber.id() == id)
     }
 
     /// A reference to a block that others hold.
@@ -47,11 +48,10 @@ impl Fiber {
     }
 
     /// A reference to a block that may be let go at this moment.
-    fn share_living(block: &Block, id: u64) -> Option<Self> {
+    fn share_living(block: &Block) -> Option<Self> {
         let raise = |refs: u32| (refs > 0).then(|| refs + 1);
         block.refs.fetch_update(Ordering::AcqRel, Ordering::Relaxed, raise).ok()?;
-        let fiber = Self(NonNull::from(block));
-        (fiber.id() == id).then_some(fiber)
+        Some(Self(NonNull::from(block)))
     }
 
     /// Takes over a reference.

@@ -49,7 +49,7 @@ impl<T> JoinHandle<T> {
     #[inline]
     pub fn join(self) -> Result<T, JoinError> {
         let block = self.fiber.block();
-        if !block.latch.is_open() || block.ending.get() != Ending::Value {
+        if !block.latch.is_open() || block.latch.is_refused() || block.ending.get() != Ending::Value {
             wait(block, None)?;
             check(block, true)?;
         }
@@ -77,6 +77,13 @@ impl<T> JoinHandle<T> {
         T: Sync,
     {
         Joiner(Arc::new(self))
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.fiber.block().abandon_value();
     }
 }
 

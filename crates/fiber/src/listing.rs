@@ -1,6 +1,7 @@
 //! Fibers with their names and states, on request; and the report when all of them wait for each other.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::block::Block;
@@ -152,7 +153,8 @@ impl Shared {
         if self.reported.swap(spawned, Ordering::Relaxed) != spawned
             && let Some(deadlock) = deadlock(self)
         {
-            (self.on_deadlock)(&deadlock);
+            // A panic of the report has been reported itself; it must not end the worker.
+            let _ = catch_unwind(AssertUnwindSafe(|| (self.on_deadlock)(&deadlock)));
         }
     }
 

@@ -1,6 +1,8 @@
 //! A runtime: some workers, and what they share.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle as ThreadHandle;
@@ -13,7 +15,7 @@ use crate::join::JoinHandle;
 use crate::queue::Queue;
 use crate::spawn::Spawn;
 use crate::stack::pool::{Pool, Returned, region_size};
-use crate::worker::Worker;
+use crate::worker::{self, Worker};
 use crate::{block::Block, stack::overflow};
 
 /// How long a runtime that shuts down waits for its cancelled fibers.
@@ -70,7 +72,9 @@ impl Shared {
     /// Calls the poll hook, if there is one; returns how much it did.
     #[inline]
     pub(crate) fn poll(&self, budget: usize) -> usize {
-        self.hook.get().map_or(0, |hook| hook(budget))
+        // A panic of the hook has been reported; it must not end the worker.
+        let called = |hook: &Hook| catch_unwind(AssertUnwindSafe(|| hook(budget))).unwrap_or(0);
+        self.hook.get().map_or(0, called)
     }
 
     pub(crate) fn has_hook(&self) -> bool {
@@ -218,6 +222,13 @@ impl Runtime {
     }
 
     fn end(&mut self) {
+        if worker::current().is_some_and(|worker| ptr::eq(worker.shared(), &*self.shared)) {
+            eprintln!(
+                "a runtime was dropped by one of its own fibers and goes on; drop it on another thread"
+            );
+            std::mem::forget(self.shared.clone());
+            return self.threads.clear();
+        }
         wait_until(None, || self.shared.live_attached() == 0);
         self.shared.enter(Stage::Closing);
         self.shared.pool.for_each(|block| {

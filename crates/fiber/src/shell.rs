@@ -27,6 +27,7 @@ fn run_one(block: &Block) {
     }
     // SAFETY: as above.
     unsafe { (job.run)(block) };
+    block.leave_value();
     if !block.locals.get().is_null() {
         Locals::drop_all(block);
     }

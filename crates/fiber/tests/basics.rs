@@ -548,3 +548,53 @@ fn words_in_shared_memory_are_waited_for_between_processes() {
     // SAFETY: waits for a child of ours.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
 }
+
+#[test]
+fn a_value_that_cannot_leave_its_thread_is_dropped_there() {
+    struct Stays(std::thread::ThreadId, Rc<Cell<u32>>);
+    impl Drop for Stays {
+        fn drop(&mut self) {
+            assert_eq!(std::thread::current().id(), self.0);
+            self.1.set(self.1.get() + 1);
+        }
+    }
+    let fibers = on_fiber(|| {
+        let dropped = Rc::new(Cell::new(0));
+        let spawn_one = || {
+            let dropped = dropped.clone();
+            spawn_local(move || Stays(std::thread::current().id(), dropped)).unwrap()
+        };
+        let (early, late) = (spawn_one(), spawn_one());
+        let fibers = [early.fiber().clone(), late.fiber().clone()];
+        drop(early);
+        yield_now();
+        yield_now();
+        assert_eq!(dropped.get(), 1);
+        drop(late);
+        assert_eq!(dropped.get(), 2);
+        fibers
+    });
+    // The last references go on another thread, and find nothing to drop.
+    assert!(fibers.iter().all(Fiber::is_ended));
+}
+
+#[test]
+fn a_runtime_that_its_own_fiber_drops_is_an_error_and_no_hang() {
+    let runtime = Arc::new(std::sync::Mutex::new(None));
+    let theirs = runtime.clone();
+    *runtime.lock().unwrap() = Some(Runtime::new().unwrap());
+    let handle = runtime.lock().unwrap().as_ref().unwrap().handle();
+    let child = handle.spawn(move || {
+        let runtime = theirs.lock().unwrap().take();
+        drop(runtime);
+        5
+    });
+    assert_eq!(child.unwrap().join().unwrap(), 5);
+}
+
+#[test]
+fn a_poll_hook_that_panics_does_not_end_its_worker() {
+    let runtime = Runtime::new().unwrap();
+    runtime.set_poll_hook(|_| std::panic::resume_unwind(Box::new("a defect of the hook")));
+    assert_eq!(runtime.run(|| spawn(|| 6).unwrap().join().unwrap()).unwrap(), 6);
+}

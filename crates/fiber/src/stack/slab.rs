@@ -3,6 +3,8 @@
 use std::io;
 use std::ptr::NonNull;
 
+use corosensei::stack::valgrind::ValgrindStackRegistration;
+
 use super::{PAGE, Region};
 
 /// Linux 6.13; not yet in every C library's headers.
@@ -16,6 +18,8 @@ pub(crate) struct Slab {
     size: usize,
     region_size: usize,
     used: usize,
+    /// What valgrind was told of, so that it knows a switch from a wild stack pointer.
+    registered: Vec<ValgrindStackRegistration>,
 }
 
 // SAFETY: a slab is a range of addresses.
@@ -40,7 +44,7 @@ impl Slab {
         unsafe { libc::madvise(base, size, libc::MADV_NOHUGEPAGE) };
         base.expose_provenance();
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned zero"))?;
-        Ok(Self { base, size, region_size, used: 0 })
+        Ok(Self { base, size, region_size, used: 0, registered: Vec::new() })
     }
 
     /// The next region, with its guard in place; `None` when the slab is used up.
@@ -53,7 +57,9 @@ impl Slab {
         let base = unsafe { self.base.add(offset) };
         guard(base)?;
         self.used += 1;
-        Ok(Some(Region::new(base, self.region_size)))
+        let region = Region::new(base, self.region_size);
+        self.registered.push(ValgrindStackRegistration::new(base.as_ptr(), self.region_size));
+        Ok(Some(region))
     }
 
     /// The regions given out so far.
