@@ -150,8 +150,9 @@ impl Shared {
     /// Called by a worker that has found nothing for a while: reports a deadlock, once for each set of fibers.
     pub(crate) fn report_deadlock(&self) {
         let spawned = self.spawned();
-        if self.reported.swap(spawned, Ordering::Relaxed) != spawned
+        if self.reported.load(Ordering::Relaxed) != spawned
             && let Some(deadlock) = deadlock(self)
+            && self.reported.swap(spawned, Ordering::Relaxed) != spawned
         {
             // A panic of the report has been reported itself; it must not end the worker.
             let _ = catch_unwind(AssertUnwindSafe(|| (self.on_deadlock)(&deadlock)));

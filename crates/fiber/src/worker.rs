@@ -17,9 +17,11 @@
 mod attend;
 mod idle;
 mod posted;
+mod reserve;
 mod timers;
 
 pub(crate) use posted::Posted;
+pub(crate) use reserve::{release, take_one};
 
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{self, NonNull};
@@ -28,9 +30,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use weft_sync::Parker;
 
 use crate::block::{Block, CANCELLED, Command, Ending};
-use crate::error::SpawnError;
 use crate::inbox::{Bell, Inbox};
-use crate::job;
 use crate::lane::Lane;
 use crate::queue::Queue;
 use crate::runtime::Shared;
@@ -38,10 +38,6 @@ use crate::wait::{Claim, claim, word};
 
 /// After so many picks a worker looks at its inbox, its timers and the posted conditions.
 const ATTEND: u32 = 16;
-/// Regions a worker keeps for its next fibers, and how many it takes or gives at once.
-const KEEP: usize = 1024;
-const BATCH: usize = 64;
-
 /// What a thread knows of itself.
 struct Here {
     worker: Cell<*const Worker>,
@@ -286,32 +282,6 @@ impl Worker {
         fiber.latch.open();
     }
 
-    /// A region for a new fiber, with what every fiber has.
-    #[inline]
-    pub(crate) fn region(&self, size: usize) -> Result<NonNull<Block>, SpawnError> {
-        let shared = self.shared();
-        if size != shared.region_size {
-            return take_one(shared, size);
-        }
-        if let Some(block) = self.own(|own| own.free.pop_front()) {
-            return Ok(block);
-        }
-        let mut batch = shared.pool.take(shared, size, BATCH)?;
-        let first = batch.pop_front();
-        self.own(|own| own.free = batch);
-        first.ok_or(SpawnError::Limit { limit: 0 })
-    }
-
-    /// A number for a new fiber: the worker's, and a count.
-    #[inline]
-    pub(crate) fn next_id(&self) -> u64 {
-        self.spawned.store(self.spawned.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        self.own(|own| {
-            own.next_id += 1;
-            (self.index as u64 + 1) << 48 | own.next_id
-        })
-    }
-
     /// Takes in a fiber that was spawned here.
     #[inline]
     pub(crate) fn push_fresh(&self, block: NonNull<Block>) {
@@ -357,32 +327,10 @@ impl Worker {
         self.bell.ring();
     }
 
-    /// Takes back a region whose fiber is gone.
-    #[inline]
-    fn keep(&self, block: NonNull<Block>) {
-        let count = self.own(|own| {
-            own.free.push_front(block);
-            own.free.len()
-        });
-        if count > KEEP {
-            let spare = self.own(|own| {
-                let mut spare = Queue::new();
-                (0..KEEP / 2).filter_map(|_| own.free.pop_back()).for_each(|block| spare.push_back(block));
-                spare
-            });
-            self.shared().give_back(spare);
-        }
-    }
-
     /// Wakes the worker if it sleeps. True if it did.
     pub(crate) fn ring(&self) -> bool {
         self.bell.ring()
     }
-}
-
-/// One region of a size that workers do not keep.
-pub(crate) fn take_one(shared: &Shared, size: usize) -> Result<NonNull<Block>, SpawnError> {
-    shared.pool.take(shared, size, 1)?.pop_front().ok_or(SpawnError::Limit { limit: 0 })
 }
 
 /// Makes a fiber ready whose sleep the caller has ended.
@@ -411,35 +359,4 @@ fn make_ready_elsewhere(block: NonNull<Block>, fiber: &Block, here: *const Worke
     }
     // SAFETY: a fiber that has slept has a home, which lives as long as any fiber of the runtime.
     unsafe { &*fiber.home.load(Ordering::Relaxed) }.deliver(block);
-}
-
-/// Gives up a reference to a fiber, and its region with the last one.
-#[inline]
-pub(crate) fn release(block: NonNull<Block>) {
-    // SAFETY: the reference that is given up keeps the block.
-    let fiber = unsafe { block.as_ref() };
-    // Who has the only reference need not count it down: nobody else can make another one.
-    if fiber.refs.load(Ordering::Acquire) == 1 || fiber.refs.fetch_sub(1, Ordering::AcqRel) == 1 {
-        free(block, fiber);
-    }
-}
-
-#[inline]
-fn free(block: NonNull<Block>, fiber: &Block) {
-    if fiber.ending.get() != Ending::Taken {
-        job::drop_ending(fiber);
-    }
-    fiber.id.store(0, Ordering::Relaxed);
-    // SAFETY: the shared state lives as long as any region is out.
-    let shared = unsafe { &*fiber.shared };
-    match current() {
-        Some(worker) if ptr::eq(worker.shared(), shared) && fiber.region.size() == shared.region_size => {
-            worker.keep(block);
-        }
-        _ => {
-            let mut one = Queue::new();
-            one.push_back(block);
-            shared.give_back(one);
-        }
-    }
 }
