@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
+use corosensei::{Coroutine, Yielder};
 use weft_bench::Report;
 use weft_fiber::{Mutex, Runtime, Semaphore, local, spawn, spawn_local, yield_now};
 
@@ -20,6 +21,8 @@ enum Row {
     Semaphore,
     /// The same among fibers of one thread.
     LocalSemaphore,
+    /// A switch of stacks alone, one way, as the library below us does it.
+    Switch,
     /// A yield of one of two fibers to the other.
     Yield,
     /// A hop in a chain of ten fibers that wait for mutexes: lock, unlock, switch.
@@ -89,6 +92,7 @@ fn measure(row: Row, rounds: u32) -> f64 {
         Row::LocalMutex => local_mutex(rounds),
         Row::Semaphore => semaphore(rounds),
         Row::LocalSemaphore => local_semaphore(rounds),
+        Row::Switch => switch(rounds),
         Row::Yield => yielding(rounds),
         Row::Chain => chain::<Mutex<()>>(rounds),
         Row::LocalChain => chain::<local::Mutex<()>>(rounds),
@@ -135,6 +139,15 @@ fn local_semaphore(rounds: u32) -> f64 {
             std::hint::black_box(&semaphore).wait();
         });
     })
+}
+
+fn switch(rounds: u32) -> f64 {
+    let mut coroutine = Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
+        for _ in 0..rounds / 2 {
+            yielder.suspend(());
+        }
+    });
+    timed(rounds, || while coroutine.resume(()).as_yield().is_some() {})
 }
 
 fn yielding(rounds: u32) -> f64 {
