@@ -28,30 +28,11 @@ impl Fiber {
         worker::current_block().map(Self::share)
     }
 
-    /// The fiber of that number, if it lives.
-    pub(crate) fn find(shared: &Shared, id: u64) -> Option<Self> {
-        let mut found = None;
-        shared.pool.for_each(|block| {
-            if id != 0 && block.id.load(Ordering::Relaxed) == id && !block.latch.is_open() {
-                found = Self::share_living(block);
-            }
-        });
-        // It may have become another one before the reference was there. Given up here, when the pool is not locked.
-        found.filter(|fiber| fiber.id() == id)
-    }
-
     /// A reference to a block that others hold.
     pub(crate) fn share(block: NonNull<Block>) -> Self {
         // SAFETY: the caller has the block.
         unsafe { block.as_ref() }.refs.fetch_add(1, Ordering::Relaxed);
         Self(block)
-    }
-
-    /// A reference to a block that may be let go at this moment.
-    fn share_living(block: &Block) -> Option<Self> {
-        let raise = |refs: u32| (refs > 0).then(|| refs + 1);
-        block.refs.fetch_update(Ordering::AcqRel, Ordering::Relaxed, raise).ok()?;
-        Some(Self(NonNull::from(block)))
     }
 
     /// Takes over a reference.

@@ -8,7 +8,7 @@
 
 use std::time::Instant;
 
-use weft_sync::face::atomic::{AtomicU32, Ordering};
+use weft_sync::face::atomic::{AtomicU32, AtomicUsize, Ordering};
 use weft_sync::face::{Spin, UnsafeCell, thread};
 
 use crate::wait::{Node, Outcome, Seat, WaitList, release};
@@ -24,11 +24,13 @@ const QUEUED: u32 = 8;
 
 pub(crate) struct Latch {
     word: AtomicU32,
+    /// How many wait for the end. Changed with the lists locked, and looked at by anybody: a listing may come by while the
+    /// latch is made as new, so it must not lock.
+    joiners: AtomicUsize,
     state: UnsafeCell<State>,
 }
 
 struct State {
-    joiners: usize,
     waiters: WaitList,
     /// How many joiners the fiber waits for, and the fiber.
     wanted: usize,
@@ -55,7 +57,7 @@ pub(crate) enum Refusal {
 
 impl Latch {
     pub(crate) fn new() -> Self {
-        Self { word: AtomicU32::new(0), state: UnsafeCell::new(State::new()) }
+        Self { word: AtomicU32::new(0), joiners: AtomicUsize::new(0), state: UnsafeCell::new(State::new()) }
     }
 
     /// Makes it as new. Nobody else has it.
@@ -63,6 +65,7 @@ impl Latch {
     #[inline]
     pub(crate) fn reset(&self) {
         self.word.store(0, Ordering::Relaxed);
+        self.joiners.store(0, Ordering::Relaxed);
         // SAFETY: the caller has it alone.
         self.state.with_mut(|state| unsafe { *state = State::new() });
     }
@@ -78,7 +81,7 @@ impl Latch {
     }
 
     pub(crate) fn joiners(&self) -> usize {
-        self.locked(|state, word| (state.joiners, word))
+        self.joiners.load(Ordering::Relaxed)
     }
 
     /// Lets all go who wait.
@@ -115,10 +118,10 @@ impl Latch {
             _ if word & REFUSED != 0 => (Err(Refusal::Detached), word),
             _ if word & OPEN != 0 => (Ok(None), word),
             _ => {
-                state.joiners += 1;
+                let joiners = self.joiners.fetch_add(1, Ordering::Relaxed) + 1;
                 // SAFETY: the node stays until the wait has ended, and is removed below unless it was popped.
                 unsafe { state.waiters.push(&node) };
-                let is_enough = state.joiners >= state.wanted;
+                let is_enough = joiners >= state.wanted;
                 (Ok(Some(if is_enough { state.watcher.pop() } else { None })), word | QUEUED)
             }
         });
@@ -130,7 +133,7 @@ impl Latch {
         if outcome != Outcome::Signalled {
             self.locked(|state, word| {
                 state.waiters.remove(&node);
-                state.joiners -= 1;
+                self.joiners.fetch_sub(1, Ordering::Relaxed);
                 ((), word)
             });
         }
@@ -143,7 +146,7 @@ impl Latch {
         let node = Node::new(&seat);
         let has_come = self.locked(|state, word| {
             state.wanted = wanted;
-            let has_come = state.joiners >= wanted;
+            let has_come = self.joiners() >= wanted;
             if !has_come {
                 // SAFETY: the node stays until the wait has ended, and is removed below unless it was popped.
                 unsafe { state.watcher.push(&node) };
@@ -162,10 +165,10 @@ impl Latch {
 
     /// From now on nobody may wait.
     pub(crate) fn refuse(&self) -> Result<(), Refusal> {
-        self.locked(|state, word| match word {
+        self.locked(|_, word| match word {
             _ if word & REFUSED != 0 => (Err(Refusal::Detached), word),
             _ if word & OPEN != 0 => (Err(Refusal::Ended), word),
-            _ if state.joiners > 0 => (Err(Refusal::Joined), word),
+            _ if self.joiners() > 0 => (Err(Refusal::Joined), word),
             _ => (Ok(()), word | REFUSED),
         })
     }
@@ -204,7 +207,7 @@ impl Latch {
 
 impl State {
     const fn new() -> Self {
-        Self { joiners: 0, waiters: WaitList::new(), wanted: usize::MAX, watcher: WaitList::new() }
+        Self { waiters: WaitList::new(), wanted: usize::MAX, watcher: WaitList::new() }
     }
 }
 

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use crate::config::{Config, Hook};
 use crate::error::{BuildError, RunError, SpawnError};
-use crate::fiber::Fiber;
 use crate::join::JoinHandle;
 use crate::queue::Queue;
 use crate::spawn::Spawn;
@@ -310,12 +309,6 @@ impl Handle {
     #[must_use]
     pub fn deadlock(&self) -> Option<crate::Deadlock> {
         crate::listing::deadlock(&self.0)
-    }
-
-    /// The fiber with that number, if it lives.
-    #[must_use]
-    pub fn find(&self, id: u64) -> Option<Fiber> {
-        Fiber::find(&self.0, id)
     }
 }
 
