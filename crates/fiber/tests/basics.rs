@@ -598,3 +598,46 @@ fn a_poll_hook_that_panics_does_not_end_its_worker() {
     runtime.set_poll_hook(|_| std::panic::resume_unwind(Box::new("a defect of the hook")));
     assert_eq!(runtime.run(|| spawn(|| 6).unwrap().join().unwrap()).unwrap(), 6);
 }
+
+#[test]
+fn the_listing_says_who_waits_for_what() {
+    let runtime = Runtime::new().unwrap();
+    let (semaphore, handle) = (Arc::new(Semaphore::new(0)), runtime.handle());
+    let theirs = semaphore.clone();
+    let waits = Spawn::new().name("reader").spawn_on(&handle, move || theirs.wait()).unwrap();
+    let (listed, me) = runtime
+        .run(move || {
+            yield_now();
+            (handle.list(), Fiber::current().unwrap().id())
+        })
+        .unwrap();
+    let reader = listed.iter().find(|fiber| fiber.name == "reader").unwrap();
+    assert_eq!((reader.state, reader.worker), (State::Waiting(Why::Semaphore), Some(0)));
+    assert!(
+        reader.to_string().contains("\"reader\"") && reader.to_string().contains("waits for a semaphore")
+    );
+    let main = listed.iter().find(|fiber| fiber.id == me).unwrap();
+    assert_eq!(main.state, State::Running);
+    semaphore.post();
+    waits.join().unwrap();
+    assert_eq!(runtime.handle().list(), []);
+}
+
+#[test]
+fn values_of_fiber_storage_are_dropped_with_the_fiber() {
+    static DROPPED: AtomicUsize = AtomicUsize::new(0);
+    struct Count;
+    impl Drop for Count {
+        fn drop(&mut self) {
+            DROPPED.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    static LOCAL: FiberLocal<Count> = FiberLocal::new(|| Count);
+    assert_eq!(LOCAL.with(|_| ()), Err(NotAFiber));
+    on_fiber(|| {
+        for ended in 1..=3 {
+            spawn(|| LOCAL.with(|_| ()).unwrap()).unwrap().join().unwrap();
+            assert_eq!(DROPPED.load(Ordering::SeqCst), ended);
+        }
+    });
+}
