@@ -3,13 +3,16 @@
 //! Loss detection follows RFC 8985 (RACK) where the peer sends SACK, three duplicate acknowledgements where it does
 //! not, and a time-out in the end (CDP-RTX-5).
 
+mod reordering;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use weft_base::{Instant, Seq};
+use weft_base::{Instant, Seq, limits};
 use weft_wire::Sack;
 
+use self::reordering::Reordering;
 use crate::rate;
 
 /// Where a segment is.
@@ -50,6 +53,10 @@ pub(crate) struct Progress {
     pub(crate) sent_at: Instant,
     /// Losses that turned out not to be.
     pub(crate) spurious: u32,
+    /// Something arrived that was sent once, or so soon after it was sent again that its first transmission did.
+    pub(crate) is_from_first: bool,
+    /// The latest of those that arrived when sent again: when that was, its number plus one, and how long it took.
+    repeated: Option<(Instant, Seq, Duration)>,
     /// The FIN was among those SND.UNA moved over.
     pub(crate) fin: bool,
     /// Whether a large segment was among them, in the sense of [`Flight::large`].
@@ -66,6 +73,13 @@ pub(crate) struct Losses {
     pub(crate) next: Option<Instant>,
 }
 
+impl Losses {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.sent_at = self.sent_at.max(other.sent_at);
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Flight {
     una: Seq,
@@ -78,14 +92,15 @@ pub(crate) struct Flight {
     /// The latest transmission known to have arrived, and its number plus one (RACK.xmit_ts, RACK.end_seq).
     newest: (Instant, Seq),
     rack_rtt: Duration,
-    /// Multiples of min RTT/4 that make the reorder window.
-    reorder_steps: u32,
+    /// That transmission was not the number's first, so numbers after it may have been sent before.
+    newest_is_repeated: bool,
+    /// The peer tells what it holds, so that a number sent again and not followed by others shows them lost.
+    sack: bool,
+    reordering: Reordering,
     /// Index below which nothing is lost, so that the search for a lost number is short.
     first_lost: usize,
     large_bytes: usize,
 }
-
-const REORDER_STEPS_MAX: u32 = 64;
 
 impl Flight {
     pub(crate) fn new(una: Seq) -> Self {
@@ -99,7 +114,9 @@ impl Flight {
             bytes: 0,
             newest: (Instant::ZERO, una),
             rack_rtt: Duration::ZERO,
-            reorder_steps: 1,
+            newest_is_repeated: false,
+            sack: true,
+            reordering: Reordering::new(una),
             first_lost: 0,
             large_bytes: usize::MAX,
         }
@@ -135,6 +152,15 @@ impl Flight {
 
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether the peer will tell what it holds.
+    pub(crate) fn set_sack(&mut self, sack: bool) {
+        self.sack = sack;
+    }
+
+    pub(crate) fn has_sack(&self) -> bool {
+        self.sack
     }
 
     /// Segments longer than this are large in the sense of CDP-MTU-5.
@@ -225,38 +251,58 @@ impl Flight {
         progress.sent_at = progress.sent_at.max(segment.sent_at);
         self.rate.handle_acked(now, &segment.stamp);
         progress.large |= segment.payload.len() > self.large_bytes;
-        // an answer that comes faster than a round trip answers an earlier transmission
-        let early = min_rtt.is_some_and(|min_rtt| elapsed < min_rtt / 2);
-        if segment.place == Place::Lost || (segment.transmissions > 1 && early) {
+        // an answer that comes faster than any round trip answers an earlier transmission
+        let early = segment.transmissions > 1 && min_rtt.is_some_and(|min_rtt| elapsed < min_rtt);
+        if segment.place == Place::Lost || early {
             progress.spurious += 1;
-            self.reorder_steps = (self.reorder_steps * 2).min(REORDER_STEPS_MAX);
+            self.reordering.grow(self.una, self.nxt());
         }
-        let known = segment.transmissions == 1 || !early;
-        if segment.place == Place::Lost || !known {
+        let known = segment.place == Place::InFlight && !early;
+        progress.is_from_first |= segment.transmissions == 1 || !known;
+        if !known {
+            return;
+        }
+        if segment.transmissions > 1 {
+            let repeated = (segment.sent_at, end, elapsed);
+            let is_latest =
+                progress.repeated.is_none_or(|(at, end, _)| is_later((repeated.0, repeated.1), (at, end)));
+            progress.repeated = if is_latest { Some(repeated) } else { progress.repeated };
             return;
         }
         // [CDP-RTX-3] no sample from a number that was sent more than once
-        if segment.transmissions == 1 {
-            progress.rtt = Some(progress.rtt.map_or(elapsed, |rtt| rtt.min(elapsed)));
-        }
+        progress.rtt = Some(progress.rtt.map_or(elapsed, |rtt| rtt.min(elapsed)));
         if is_later((segment.sent_at, end), self.newest) {
             self.newest = (segment.sent_at, end);
             self.rack_rtt = elapsed;
+            self.newest_is_repeated = false;
+        }
+    }
+
+    /// What arrived when sent again counts as the latest transmission that did.
+    pub(crate) fn trust_repeated(&mut self, progress: &Progress) {
+        if let Some((sent_at, end, elapsed)) = progress.repeated
+            && is_later((sent_at, end), self.newest)
+        {
+            self.newest = (sent_at, end);
+            self.rack_rtt = elapsed;
+            self.newest_is_repeated = self.sack;
         }
     }
 
     /// Declares lost what RACK says is lost (CDP-RTX-5).
-    pub(crate) fn detect_losses(&mut self, now: Instant, min_rtt: Option<Duration>) -> Losses {
+    pub(crate) fn detect_losses(
+        &mut self,
+        now: Instant,
+        min_rtt: Option<Duration>,
+        srtt: Option<Duration>,
+    ) -> Losses {
         let mut losses = Losses::default();
-        if self.held == 0 {
+        if self.held == 0 && !self.newest_is_repeated {
             return losses;
         }
-        let window = self.reorder_window(min_rtt);
-        let end = self.newest.1.distance_from(self.una).min(self.segments.len() as u64);
-        // a number sent again may be lost again although later numbers are held; so look at all up to the last held
-        let last_held = self.segments.iter().rposition(|segment| segment.place == Place::Held).unwrap_or(0);
-        let reach = usize::try_from(end).unwrap_or(usize::MAX).max(last_held);
-        for at in 0..reach.min(self.segments.len()) {
+        let window = self.reordering.window(min_rtt, srtt);
+        let reach = self.reach();
+        for at in 0..reach {
             let number = self.una + at as u64 + 1;
             let segment = &mut self.segments[at];
             if segment.place != Place::InFlight || !is_later(self.newest, (segment.sent_at, number)) {
@@ -274,37 +320,54 @@ impl Flight {
                 losses.next = Some(losses.next.map_or(due, |next| next.min(due)));
             }
         }
+        if losses.count > 0 {
+            self.reordering.repair(self.una, self.nxt());
+        }
         losses
     }
 
-    fn reorder_window(&self, min_rtt: Option<Duration>) -> Duration {
-        min_rtt.map_or(Duration::ZERO, |min_rtt| min_rtt / 4 * self.reorder_steps)
-    }
-
-    /// Declares the oldest number lost: three duplicate acknowledgements, or a partial one after them.
-    pub(crate) fn declare_oldest_lost(&mut self) -> Losses {
-        let Some(segment) = self.segments.front_mut().filter(|segment| segment.place == Place::InFlight)
-        else {
-            return Losses::default();
-        };
-        segment.place = Place::Lost;
-        self.in_flight -= 1;
-        self.lost += 1;
-        self.first_lost = 0;
-        Losses { count: 1, sent_at: segment.sent_at, next: None }
-    }
-
-    /// Declares everything lost that is in flight: a time-out.
-    pub(crate) fn declare_all_lost(&mut self) -> Losses {
-        let mut sent_at = Instant::ZERO;
-        for segment in self.segments.iter_mut().filter(|segment| segment.place == Place::InFlight) {
-            segment.place = Place::Lost;
-            sent_at = sent_at.max(segment.sent_at);
+    /// How many numbers from SND.UNA on the newest transmission can show lost.
+    fn reach(&self) -> usize {
+        if self.newest_is_repeated {
+            // of numbers that a bitmap cannot name nothing is known
+            return self.segments.len().min(limits::SACK_BITS as usize + 1);
         }
-        let count = std::mem::take(&mut self.in_flight);
-        self.lost += count;
+        let end = self.newest.1.distance_from(self.una).min(self.segments.len() as u64);
+        // a number sent again may be lost again although later numbers are held; so look at all up to the last held
+        let last_held = self.segments.iter().rposition(|segment| segment.place == Place::Held).unwrap_or(0);
+        usize::try_from(end).unwrap_or(usize::MAX).max(last_held).min(self.segments.len())
+    }
+
+    /// Declares the first `count` numbers lost, as far as they are in flight: three duplicate acknowledgements, or a
+    /// partial one after them, or a time-out.
+    pub(crate) fn declare_first_lost(&mut self, count: usize) -> Losses {
+        let mut losses = Losses::default();
+        let is_in_flight = |segment: &&mut Segment| segment.place == Place::InFlight;
+        for segment in self.segments.iter_mut().take(count).filter(is_in_flight) {
+            segment.place = Place::Lost;
+            losses.count += 1;
+            losses.sent_at = losses.sent_at.max(segment.sent_at);
+        }
+        self.in_flight -= losses.count;
+        self.lost += losses.count;
         self.first_lost = 0;
-        Losses { count, sent_at, next: None }
+        losses
+    }
+
+    /// Declares everything lost that was sent before `sent_before` and is in flight: a time-out that proved real.
+    pub(crate) fn declare_lost_before(&mut self, sent_before: Instant) -> Losses {
+        let mut losses = Losses::default();
+        let is_lost =
+            |segment: &&mut Segment| segment.place == Place::InFlight && segment.sent_at < sent_before;
+        for segment in self.segments.iter_mut().filter(is_lost) {
+            segment.place = Place::Lost;
+            losses.sent_at = losses.sent_at.max(segment.sent_at);
+            losses.count += 1;
+        }
+        self.in_flight -= losses.count;
+        self.lost += losses.count;
+        self.first_lost = 0;
+        losses
     }
 
     /// The first lost number, if any.
@@ -343,7 +406,7 @@ impl Flight {
         let nxt = self.nxt();
         let dropped = self.segments.len() as u64;
         let rate = self.rate.clone();
-        *self = Self { large_bytes: self.large_bytes, rate, ..Self::new(nxt) };
+        *self = Self { large_bytes: self.large_bytes, sack: self.sack, rate, ..Self::new(nxt) };
         dropped
     }
 

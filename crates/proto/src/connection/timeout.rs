@@ -23,7 +23,7 @@ impl Connection {
             // [CDP-ACK-9] acknowledged within ACK_DELAY
             Timer::Ack => self.receiver.request_ack(),
             Timer::Retransmit => self.handle_retransmit_timer(now),
-            Timer::TailProbe => self.sender.handle_tail_timeout(&mut self.stats),
+            Timer::TailProbe => self.sender.handle_tail_timeout(now, &mut self.timers, &mut self.stats),
             Timer::Reorder => self.sender.handle_reorder_timeout(now, &mut self.timers, &mut self.stats),
             Timer::Persist => self.handle_persist_timer(now),
             // the pacer is asked again by the next poll

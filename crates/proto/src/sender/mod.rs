@@ -53,6 +53,15 @@ enum Fin {
     Sent,
 }
 
+/// The losses that the controller answered last. When all of them turn out not to be, it takes the answer back.
+#[derive(Clone, Copy, Debug)]
+struct Reaction {
+    /// SND.NXT at the first of them; what is lost from here on is another matter.
+    until: Seq,
+    lost: u32,
+    refuted: u32,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     pub(crate) queue: SendQueue,
@@ -71,8 +80,11 @@ pub(crate) struct Sender {
     /// A tail probe is due, and one is out for this tail.
     probe_due: bool,
     probe_out: bool,
-    /// A time-out lets one number go whatever the window of the congestion controller.
-    force: bool,
+    /// So many numbers a time-out lets go whatever the window of the congestion controller.
+    force: u32,
+    /// The first time-out whose cause is not known yet: packets lost, or an answer late.
+    doubt: Option<Instant>,
+    reaction: Reaction,
     /// The congestion window held something back since the last acknowledgement.
     was_limited: bool,
     /// When SND.UNA last moved or an idle sender began (R2).
@@ -90,9 +102,11 @@ pub(crate) struct Sender {
 
 impl Sender {
     pub(crate) fn new(now: Instant, iss: Seq, config: &Config) -> Self {
+        let mut flight = Flight::new(iss + 1);
+        flight.set_sack(config.sack);
         Self {
             queue: SendQueue::new(config.service, config.link_mss),
-            flight: Flight::new(iss + 1),
+            flight,
             rtt: Rtt::new(config.rto_init, config.ack_delay, config.rto_max),
             congestion: Congestion::with_settings(config.congestion, now, &config.congestion_settings),
             mtu: Mtu::new(config.link_mss, limits::MSS_MIN),
@@ -104,7 +118,9 @@ impl Sender {
             ecn_recover: iss + 1,
             probe_due: false,
             probe_out: false,
-            force: false,
+            force: 0,
+            doubt: None,
+            reaction: Reaction { until: iss + 1, lost: 0, refuted: 0 },
             was_limited: false,
             progress_at: now,
             give_up_time: config.give_up_time,
@@ -120,6 +136,7 @@ impl Sender {
     pub(crate) fn configure(&mut self, link_mss: u16, agreed: &Agreed) {
         self.mtu = Mtu::new(link_mss, agreed.peer_mss);
         self.queue.configure(self.mtu.current(), agreed.coalesce, agreed.peer_message.is_some());
+        self.flight.set_sack(self.flight.has_sack() && agreed.peer_sack);
         self.flight.set_large(self.mtu.large());
     }
 
@@ -169,7 +186,8 @@ impl Sender {
     /// Forgets all that was to be sent (row 30); returns numbers dropped and packets that never got one.
     pub(crate) fn discard(&mut self) -> (u64, usize) {
         self.probe_due = false;
-        self.force = false;
+        self.force = 0;
+        self.doubt = None;
         self.fin = Fin::No;
         let unsent = self.queue.clear();
         (self.flight.clear(), unsent)

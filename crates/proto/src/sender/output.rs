@@ -27,7 +27,7 @@ impl Sender {
             return Err(LimitedBy::ReceiverWindow);
         }
         self.check_congestion(now, timers)?;
-        self.force = false;
+        self.force = self.force.saturating_sub(1);
         Ok(match lost {
             Some(at) => self.resend(now, at, timers, stats),
             None => match self.send_new(now, timers, stats) {
@@ -51,7 +51,7 @@ impl Sender {
             return None;
         }
         if self.has_new() && self.is_in_window() {
-            self.force = true;
+            self.force = 1;
             return None;
         }
         self.flight.last_unheld()
@@ -73,10 +73,14 @@ impl Sender {
     }
 
     fn check_congestion(&mut self, now: Instant, timers: &mut Timers) -> Result<(), LimitedBy> {
-        if self.force {
+        if self.force > 0 {
             return Ok(());
         }
-        let verdict = if self.flight.has_lost() { LimitedBy::PathLoss } else { LimitedBy::CongestionWindow };
+        let is_repairing = self.flight.has_lost() || self.doubt.is_some();
+        let verdict = if is_repairing { LimitedBy::PathLoss } else { LimitedBy::CongestionWindow };
+        if self.doubt.is_some() {
+            return Err(verdict);
+        }
         if self.flight.in_flight() >= self.congestion.window() {
             self.was_limited = true;
             return Err(verdict);
@@ -156,7 +160,8 @@ impl Sender {
             timers.set_if_stopped(Timer::Retransmit, due);
         }
         // [CDP-RTX-5] one tail probe after 2·SRTT, and a margin for the peer's delayed acknowledgement
-        let probe = self.rtt.srtt().filter(|_| !self.probe_out && !self.flight.has_lost());
+        let may_probe = !self.probe_out && self.doubt.is_none() && !self.flight.has_lost();
+        let probe = self.rtt.srtt().filter(|_| may_probe);
         match probe {
             Some(srtt) => timers.set(Timer::TailProbe, now + srtt + srtt + self.probe_margin),
             None => timers.stop(Timer::TailProbe),

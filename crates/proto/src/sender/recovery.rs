@@ -2,11 +2,20 @@
 
 use weft_base::Instant;
 
-use super::{Acked, DUPLICATE_ACKS, Sender};
+use super::{Acked, DUPLICATE_ACKS, Reaction, Sender};
 use crate::congestion::{self, Controller};
 use crate::flight::{Losses, Progress};
 use crate::stats::Stats;
 use crate::timers::{Timer, Timers};
+
+/// What a time-out was about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    /// What is in flight and was sent before this moment is lost.
+    Lost { sent_before: Instant },
+    /// It was on its way.
+    Late,
+}
 
 impl Sender {
     pub(crate) fn handle_ack(
@@ -24,6 +33,7 @@ impl Sender {
             self.flight.mark_held(now, acked.full, sack, min_rtt, &mut progress);
         }
         self.measure(now, &progress);
+        let verdict = self.judge_timeout(&progress);
         let moved = progress.acked > 0;
         if moved {
             self.progress_at = now;
@@ -32,8 +42,12 @@ impl Sender {
         } else if acked.may_be_duplicate && acked.sack.is_none() && edge_before == self.edge {
             self.duplicate_acks += 1;
         }
-        let lost = self.detect_losses(now, moved, timers);
-        self.tell_controller(now, &progress, lost, acked.ece);
+        let mut lost = self.detect_losses(now, moved, timers);
+        if let Some(Verdict::Lost { sent_before }) = verdict {
+            lost.add(self.flight.declare_lost_before(sent_before));
+        }
+        let is_timeout = matches!(verdict, Some(Verdict::Lost { .. }));
+        self.tell_controller(now, &progress, lost, is_timeout, acked.ece);
         self.renew_pacing_rate();
         if progress.delivered > 0 {
             self.mtu.handle_delivery(progress.large);
@@ -44,7 +58,8 @@ impl Sender {
         stats.lost += u64::from(lost.count);
         stats.ece_received += u64::from(acked.ece);
         if moved || progress.delivered > 0 {
-            self.rearm(now, moved, timers);
+            // with SACK a hole is found by what is held after it: the time-out is for a path that is silent
+            self.rearm(now, moved || self.flight.has_sack(), timers);
         }
         progress
     }
@@ -58,8 +73,25 @@ impl Sender {
         }
     }
 
+    /// [CDP-RTX-6] What an acknowledgement says of a time-out before it (RFC 5682, F-RTO): one that brings only what was
+    /// sent since shows that what was sent before is lost; with any other it was late.
+    fn judge_timeout(&mut self, progress: &Progress) -> Option<Verdict> {
+        let verdict = match self.doubt.filter(|_| progress.delivered > 0) {
+            Some(_) if progress.is_from_first => Some(Verdict::Late),
+            Some(sent_before) => Some(Verdict::Lost { sent_before }),
+            None => None,
+        };
+        if progress.delivered > 0 {
+            self.doubt = None;
+        }
+        if verdict != Some(Verdict::Late) {
+            self.flight.trust_repeated(progress);
+        }
+        verdict
+    }
+
     fn detect_losses(&mut self, now: Instant, moved: bool, timers: &mut Timers) -> Losses {
-        let mut losses = self.flight.detect_losses(now, self.rtt.min_rtt());
+        let mut losses = self.flight.detect_losses(now, self.rtt.min_rtt(), self.rtt.srtt());
         match losses.next {
             Some(due) => timers.set(Timer::Reorder, due),
             None => timers.stop(Timer::Reorder),
@@ -67,9 +99,7 @@ impl Sender {
         // without SACK: three duplicates, and after them each partial acknowledgement
         let partial = moved && self.recover.is_some_and(|recover| self.una().is_before(recover));
         if self.duplicate_acks == DUPLICATE_ACKS || (partial && !self.flight.has_held()) {
-            let oldest = self.flight.declare_oldest_lost();
-            losses.count += oldest.count;
-            losses.sent_at = losses.sent_at.max(oldest.sent_at);
+            losses.add(self.flight.declare_first_lost(1));
             self.recover = Some(self.nxt());
         } else if self.recover.is_some_and(|recover| recover.is_at_or_before(self.una())) {
             self.recover = None;
@@ -77,7 +107,14 @@ impl Sender {
         losses
     }
 
-    fn tell_controller(&mut self, now: Instant, progress: &Progress, losses: Losses, ece: bool) {
+    fn tell_controller(
+        &mut self,
+        now: Instant,
+        progress: &Progress,
+        losses: Losses,
+        is_timeout: bool,
+        ece: bool,
+    ) {
         if progress.delivered > 0 {
             let min_rtt = self.rtt.min_rtt();
             self.congestion.handle_ack(&congestion::Ack {
@@ -93,10 +130,8 @@ impl Sender {
             });
             self.was_limited = false;
         }
-        if progress.spurious > 0 && !self.flight.has_lost() {
-            self.congestion.handle_spurious(now);
-        }
-        self.tell_loss(now, losses, false);
+        self.take_back(now, progress.spurious);
+        self.tell_loss(now, losses, is_timeout);
         // [CDP-CC-5] as to one loss, at most once per round trip
         if ece && self.ecn_recover.is_at_or_before(self.una()) {
             self.congestion.handle_ecn(now, self.flight.newest_sent_at());
@@ -104,10 +139,26 @@ impl Sender {
         }
     }
 
+    /// The controller's answer to losses is an error when none of them was one.
+    fn take_back(&mut self, now: Instant, spurious: u32) {
+        if spurious == 0 || self.reaction.lost == 0 {
+            return;
+        }
+        self.reaction.refuted += spurious;
+        if self.reaction.refuted >= self.reaction.lost {
+            self.reaction = Reaction { until: self.una(), lost: 0, refuted: 0 };
+            self.congestion.handle_spurious(now);
+        }
+    }
+
     fn tell_loss(&mut self, now: Instant, losses: Losses, is_timeout: bool) {
         if losses.count == 0 && !is_timeout {
             return;
         }
+        if self.reaction.until.is_at_or_before(self.una()) {
+            self.reaction = Reaction { until: self.nxt(), lost: 0, refuted: 0 };
+        }
+        self.reaction.lost += losses.count;
         self.congestion.handle_loss(&congestion::Loss {
             now,
             lost: losses.count,
@@ -132,6 +183,10 @@ impl Sender {
         timers: &mut Timers,
         stats: &mut Stats,
     ) -> Result<(), ()> {
+        if self.is_probe_better(timers) {
+            self.handle_tail_timeout(now, timers, stats);
+            return Ok(());
+        }
         let Some(oldest) = self.flight.oldest() else { return Ok(()) };
         // [CDP-TMR-2] not before both the time and the number of tries have passed
         if oldest.transmissions >= self.give_up_tries && now - self.progress_at >= self.give_up_time {
@@ -143,13 +198,21 @@ impl Sender {
         {
             self.set_mss(mss);
         }
-        // [CDP-RTX-1] sent again until it is acknowledged
-        let losses = self.flight.declare_all_lost();
+        // [CDP-RTX-1] sent again until it is acknowledged; what becomes of the others the answer to it shows
+        // two at a time when the first went unanswered, so that a path that loses much is not left for a loss or two
+        let has_sack = self.flight.has_sack();
+        let count = if self.doubt.is_some() { 2 } else { 1 };
+        let losses = self.flight.declare_first_lost(if has_sack { count } else { usize::MAX });
         stats.lost += u64::from(losses.count);
-        self.tell_loss(now, losses, true);
-        self.renew_pacing_rate();
+        if has_sack {
+            self.doubt = self.doubt.or(Some(now));
+            self.force = losses.count.max(1);
+        } else {
+            self.tell_loss(now, losses, true);
+            self.renew_pacing_rate();
+            self.force = 1;
+        }
         self.rtt.back_off();
-        self.force = true;
         self.probe_due = false;
         self.duplicate_acks = 0;
         timers.stop(Timer::TailProbe);
@@ -158,11 +221,20 @@ impl Sender {
         Ok(())
     }
 
-    pub(crate) fn handle_tail_timeout(&mut self, stats: &mut Stats) {
+    /// Whether the tail probe takes the place of a time-out that comes before it: its answer, with SACK, shows what
+    /// is lost as well as a time-out does, and costs nothing where the peer was only away (RFC 8985, section 7.2).
+    fn is_probe_better(&self, timers: &Timers) -> bool {
+        timers.is_set(Timer::TailProbe) && self.flight.has_sack() && !self.flight.has_held()
+    }
+
+    /// [CDP-RTX-5] A tail probe; the time-out is counted from it.
+    pub(crate) fn handle_tail_timeout(&mut self, now: Instant, timers: &mut Timers, stats: &mut Stats) {
+        timers.stop(Timer::TailProbe);
         if !self.flight.is_empty() {
             stats.tail_probes += 1;
             self.probe_due = true;
             self.probe_out = true;
+            timers.set(Timer::Retransmit, now + self.rtt.rto());
         }
     }
 }

@@ -12,7 +12,7 @@ use weft_proto::Connection;
 use weft_wire::Packet;
 
 /// Fields that only count, measure, spread, pace, or repeat the configuration.
-const LEFT_OUT: [&str; 28] = [
+const LEFT_OUT: [&str; 31] = [
     "config",
     "stats",
     "verdicts",
@@ -24,6 +24,9 @@ const LEFT_OUT: [&str; 28] = [
     "mtu",
     "rack_rtt",
     "newest",
+    "newest_is_repeated",
+    "reordering",
+    "reaction",
     "stamp",
     "sent_at",
     "quiet_since",
