@@ -3,6 +3,7 @@
 //! A server answers one [`Request`] after another. A request comes as one line over a TCP connection of its own; the port
 //! of the test itself, and then the result, go back as one line each.
 
+mod ring;
 mod tcp;
 mod udp;
 
@@ -29,6 +30,8 @@ pub enum Test {
     UdpJoined,
     /// UDP, one message there and back.
     UdpPing,
+    /// Ethernet frames of a packet socket, one message there and back.
+    RingPing,
 }
 
 /// What a client asks of a server.
@@ -84,7 +87,7 @@ impl Test {
     /// Whether the test measures round trips.
     #[must_use]
     pub const fn is_ping(self) -> bool {
-        matches!(self, Self::TcpPing | Self::UdpPing)
+        matches!(self, Self::TcpPing | Self::UdpPing | Self::RingPing)
     }
 }
 
@@ -110,6 +113,7 @@ fn answer(mut control: &TcpStream) -> io::Result<()> {
     let mut tally = match request.test {
         Test::Tcp | Test::TcpPing => tcp::serve(&request, control)?,
         Test::Udp | Test::UdpJoined | Test::UdpPing => udp::serve(&request, control)?,
+        Test::RingPing => ring::serve(&request, control)?,
     };
     tally.cpu_seconds = cpu_seconds() - cpu;
     writeln!(control, "{tally}")
@@ -143,6 +147,7 @@ pub fn run(request: &Request, choices: &Choices, address: SocketAddr) -> io::Res
         Test::TcpPing => tcp::ping(request, choices, data)?,
         Test::Udp | Test::UdpJoined => udp::send(request, choices, data)?,
         Test::UdpPing => udp::ping(request, choices, data)?,
+        Test::RingPing => ring::ping(request, choices)?,
     };
     outcome.cpu_seconds = cpu_seconds() - cpu;
     line.clear();

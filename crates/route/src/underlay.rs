@@ -3,10 +3,10 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-/// An address of the underlay. Nodes on Ethernet will add theirs.
+/// An address of the underlay, as links name it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Underlay {
-    /// An IP address and a UDP port.
+    /// An IP address and a UDP port; or an Ethernet address in the form of one (`docs/adr/0010-packet-link.md`).
     Udp(SocketAddr),
 }
 

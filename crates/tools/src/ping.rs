@@ -92,8 +92,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let what = format!("messages of {} bytes are not possible", args.size);
         return Err(Failure::new(Code::Usage, what, format!("give --size 1 to {SIZE_BYTES_MAX}")));
     }
-    let bound = args.node.bind.map(|at| at.ip());
-    let (peer, at) = args.peer.target(&args.target, Port::ECHO, bound)?;
+    let (peer, at) = args.peer.target(&args.target, Port::ECHO, &args.node)?;
     let local = LocalNode::open(&args.node, Role::Client(at.ip()), "ping")?;
     let connect = |service| local.node.connect(peer, &args.socket.options(service));
     let socket = match connect(Service::Datagram) {

@@ -68,6 +68,8 @@ pub struct Args {
 pub struct Listening {
     event: &'static str,
     underlay: String,
+    #[serde(skip)]
+    at: String,
     node: String,
     port: u16,
 }
@@ -79,6 +81,7 @@ impl Listening {
         Self {
             event: "listening",
             underlay: local.node.underlay().to_string(),
+            at: net::underlay_text(local.node.underlay()),
             node: local.node.id().to_string(),
             port: listener.local_address().port.get(),
         }
@@ -87,7 +90,7 @@ impl Listening {
     /// The same for people.
     #[must_use]
     pub fn text(&self) -> String {
-        format!("listening on UDP {}, node {}, port {}", self.underlay, self.node, self.port)
+        format!("listening on {}, node {}, port {}", self.at, self.node, self.port)
     }
 }
 

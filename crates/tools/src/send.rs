@@ -74,9 +74,8 @@ fn send(args: &Args, style: &Style) -> Result<(), Failure> {
     for skipped in &manifest.skipped {
         style.note(&format!("weft: {skipped}"));
     }
-    let bound = args.node.bind.map(|at| at.ip());
     let port = Port::new(net::TRANSFER_PORT).unwrap_or(Port::ECHO);
-    let (peer, at) = args.peer.target(target, port, bound)?;
+    let (peer, at) = args.peer.target(target, port, &args.node)?;
     let local = LocalNode::open(&args.node, Role::Client(at.ip()), "send")?;
     let goes_on = "interrupted; repeat the command and it goes on where it stopped";
     local.shutdown_on_interrupt(move || crate::say::note(goes_on));

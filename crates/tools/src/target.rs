@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 use weft_base::Port;
+use weft_link::Mac;
 
 use crate::exit::{Code, Failure, cause};
 
@@ -28,6 +29,19 @@ pub struct Target {
 }
 
 impl Target {
+    /// The underlay address of the host that is named by the Ethernet address of its interface.
+    ///
+    /// # Errors
+    /// [`Code::UnknownHost`] if it is named otherwise.
+    pub fn ethernet(&self) -> Result<SocketAddr, Failure> {
+        self.host.parse::<Mac>().map(Mac::underlay).map_err(|_| {
+            let what = format!("{:?} is no Ethernet address, and --link packet needs one", self.host);
+            let next =
+                "give that of the peer's interface (`ip link` tells it there), such as 02:00:00:00:00:2a";
+            Failure::new(Code::UnknownHost, what, next)
+        })
+    }
+
     /// The underlay address of the host at UDP port `udp_port`, of the family of `like` where one is given.
     ///
     /// # Errors
@@ -40,6 +54,9 @@ impl Target {
                 "check the spelling, or give the host's IP address",
             )
         };
+        if self.host.parse::<Mac>().is_ok() {
+            return Err(unknown("it is an Ethernet address, which needs --link packet:INTERFACE"));
+        }
         let found: Vec<SocketAddr> =
             (self.host.as_str(), udp_port).to_socket_addrs().map_err(|e| unknown(&reason(&e)))?.collect();
         let wanted = found.iter().find(|a| like.is_none_or(|like| like.is_ipv4() == a.is_ipv4()));
@@ -153,6 +170,17 @@ mod tests {
         let failure = target.resolve(64064, None).unwrap_err();
         assert_eq!(failure.code, Code::UnknownHost);
         assert!(failure.to_string().contains("no-such-host.invalid"), "{failure}");
+    }
+
+    #[test]
+    fn an_ethernet_address_is_a_host_of_a_packet_link_only() {
+        for text in ["02:00:00:00:00:2a", "[02:00:00:00:00:2a]:1064"] {
+            let target: Target = text.parse().unwrap();
+            assert_eq!(target.ethernet().unwrap(), Mac([2, 0, 0, 0, 0, 0x2A]).underlay());
+            assert!(target.resolve(1, None).unwrap_err().to_string().contains("--link packet"));
+        }
+        let target: Target = "localhost".parse().unwrap();
+        assert!(target.ethernet().unwrap_err().to_string().contains("ip link"));
     }
 
     #[test]

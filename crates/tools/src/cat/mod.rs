@@ -132,8 +132,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn connect(args: &Args, target: &Target) -> Result<(), Failure> {
-    let bound = args.node.bind.map(|at| at.ip());
-    let (peer, at) = args.peer.target(target, Port::ECHO, bound)?;
+    let (peer, at) = args.peer.target(target, Port::ECHO, &args.node)?;
     let local = LocalNode::open(&args.node, Role::Client(at.ip()), "cat")?;
     local.shutdown_on_interrupt(|| {});
     let options = args.socket.options(args.service());

@@ -1,6 +1,6 @@
 //! The flags that several commands share, each with its name, its help and its effect in one place.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use weft_base::{NodeId, Port, Service, limits};
 use weft_link::Faults;
 use weft_socket::{Address, Coalescing, CongestionControl, Options, Target as SocketTarget};
 
+use super::LinkChoice;
 use crate::exit::Failure;
 use crate::target::Target;
 use crate::units::{parse_bytes, parse_duration};
@@ -26,6 +27,13 @@ pub struct NodeFlags {
     /// UDP address to bind; port 0 takes any [default: port 64064 when listening, else any]
     #[arg(long, visible_alias = "underlay", value_name = "IP:PORT")]
     pub bind: Option<SocketAddr>,
+
+    /// What carries the packets: udp, or packet:INTERFACE for Ethernet frames without IP and UDP [default: udp]
+    ///
+    /// Both ends need the same. Ethernet needs the capability CAP_NET_RAW and reaches hosts on the same Ethernet, which are named by
+    /// the Ethernet address of their interface, such as 02:00:00:00:00:2a, in place of HOST.
+    #[arg(long, value_name = "LINK", default_value_t, hide_default_value = true, conflicts_with = "bind")]
+    pub link: LinkChoice,
 
     /// Threads that do nothing but move packets
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -80,7 +88,8 @@ pub struct PeerFlags {
 }
 
 impl PeerFlags {
-    /// The end that `target` names and its underlay address, of the address family of `bound`; `default_port` where it names no port.
+    /// The end that `target` names and its underlay address, such as the link of `node` reaches; `default_port` where it names no
+    /// port.
     ///
     /// # Errors
     /// [`crate::exit::Code::UnknownHost`].
@@ -88,11 +97,14 @@ impl PeerFlags {
         &self,
         target: &Target,
         default_port: Port,
-        bound: Option<IpAddr>,
+        node: &NodeFlags,
     ) -> Result<(SocketTarget, SocketAddr), Failure> {
         let at = match self.peer_underlay {
             Some(at) => at,
-            None => target.resolve(self.underlay_port, bound)?,
+            None => match node.link {
+                LinkChoice::Udp => target.resolve(self.underlay_port, node.bind.map(|at| at.ip()))?,
+                LinkChoice::Packet(_) => target.ethernet()?,
+            },
         };
         let port = target.port.unwrap_or(default_port);
         let peer = match self.peer_node {
@@ -343,6 +355,7 @@ mod tests {
             ("--message-bytes=4G", "too large"),
             ("--mss=100", "512..=65507"),
             ("--node=0", "1 to 0xfffffe"),
+            ("--link=eth0", "packet:INTERFACE"),
             ("--bind=nowhere", "invalid socket address"),
             ("--fault=lose=1%", "one of loss"),
             ("--connect-timeout=soon", "is not a duration"),
@@ -356,12 +369,18 @@ mod tests {
     fn the_other_end_is_named_by_host_address_and_node() {
         let port = Port::new(1064).unwrap();
         let host: Target = "127.0.0.1".parse().unwrap();
-        let plain = parse(&[]).unwrap().peer.target(&host, port, None).unwrap();
+        let plain = parse(&[]).unwrap().peer.target(&host, port, &NodeFlags::default()).unwrap();
         assert_eq!(plain.0, ("127.0.0.1:64064".parse::<SocketAddr>().unwrap(), port).into());
+        let line = parse(&["--link=packet:eth0"]).unwrap();
+        let by_name = line.peer.target(&host, port, &line.node).unwrap_err().to_string();
+        assert!(by_name.contains("no Ethernet address"), "{by_name}");
+        let mac: Target = "02:00:00:00:00:2a".parse().unwrap();
+        let at = line.peer.target(&mac, port, &line.node).unwrap().1;
+        assert_eq!(at, weft_link::Mac([2, 0, 0, 0, 0, 0x2A]).underlay());
         let other: Target = "nowhere.invalid:7".parse().unwrap();
         let peer = parse(&["--peer-underlay=127.0.0.1:9", "--peer-node=18"]).unwrap().peer;
         let address = Address { node: NodeId::new(18).unwrap(), port: Port::ECHO };
         let at: SocketAddr = "127.0.0.1:9".parse().unwrap();
-        assert_eq!(peer.target(&other, port, None).unwrap(), ((address, at).into(), at));
+        assert_eq!(peer.target(&other, port, &NodeFlags::default()).unwrap(), ((address, at).into(), at));
     }
 }

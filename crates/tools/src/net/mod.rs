@@ -2,12 +2,14 @@
 
 mod failure;
 mod flags;
+mod link;
 mod open;
 
 pub use failure::{
     accept_failure, close_failure, connect_failure, listen_failure, recv_failure, send_failure,
 };
 pub use flags::{NodeFlags, PeerFlags, SocketFlags, parse_congestion};
+pub use link::{LinkChoice, underlay_text};
 pub use open::{LocalNode, Role};
 
 /// Default CDP port of `weft recv` and `weft send`.

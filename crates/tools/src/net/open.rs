@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_base::limits;
-use weft_link::{Fault, FaultCounts, Faults, Link, Pcap, Trace, Udp};
+use weft_link::{Ethernet, Fault, FaultCounts, Faults, Link, Pcap, Trace, Udp};
 use weft_socket::{Node, OpenError};
 
-use super::NodeFlags;
+use super::{LinkChoice, NodeFlags};
 use crate::exit::{Code, Failure, cause};
 use crate::signal;
 
@@ -79,7 +79,12 @@ impl LocalNode {
             builder = builder.spin(spin);
         }
         let mut opened = Wrapped::default();
-        if flags.pcap.is_some() || flags.trace || flags.fault.is_some() || flags.fault_in.is_some() {
+        if flags.link != LinkChoice::Udp
+            || flags.pcap.is_some()
+            || flags.trace
+            || flags.fault.is_some()
+            || flags.fault_in.is_some()
+        {
             opened = Wrapped::around(flags, bind)?;
             builder = builder.link(opened.link.take().ok_or_else(|| bind_failure(bind, "no link"))?);
         }
@@ -118,7 +123,7 @@ impl LocalNode {
     }
 }
 
-/// A UDP link with recording and damage around it. Recordings show the wire: what was damaged on its way out, and what
+/// A link with recording and damage around it. Recordings show the wire: what was damaged on its way out, and what
 /// is to be damaged on its way in.
 #[derive(Default)]
 struct Wrapped {
@@ -129,8 +134,12 @@ struct Wrapped {
 
 impl Wrapped {
     fn around(flags: &NodeFlags, bind: SocketAddr) -> Result<Self, Failure> {
-        let udp = Udp::bind(bind).map_err(|error| bind_failure(bind, &cause(&error)))?;
-        let mut link: Arc<dyn Link> = Arc::new(udp);
+        let mut link: Arc<dyn Link> = match &flags.link {
+            LinkChoice::Udp => Arc::new(Udp::bind(bind).map_err(|error| bind_failure(bind, &cause(&error)))?),
+            LinkChoice::Packet(interface) => {
+                Arc::new(Ethernet::open(interface).map_err(|error| told(Code::Address, &error))?)
+            }
+        };
         let mut wrapped = Self::default();
         if let Some(path) = &flags.pcap {
             let pcap = Pcap::create(link, path)
@@ -160,9 +169,14 @@ fn open_failure(error: &OpenError, bind: SocketAddr) -> Failure {
     if let OpenError::Bind { source, .. } = error {
         return bind_failure(bind, &cause(source));
     }
+    told(Code::Other, error)
+}
+
+/// The failure that `error` tells, with the next step behind a semicolon.
+fn told(code: Code, error: &impl std::fmt::Display) -> Failure {
     let text = error.to_string();
     let (what, next) = text.split_once("; ").unwrap_or((&text, ""));
-    Failure::new(Code::Other, what, next)
+    Failure::new(code, what, next)
 }
 
 fn bind_failure(bind: SocketAddr, why: &str) -> Failure {

@@ -28,9 +28,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 pub(super) fn run(args: &Args, target: &Target) -> Result<(), Failure> {
     let request = request(args);
     request.check().map_err(|why| Failure::new(Code::Usage, why, "look at `weft perf --help`"))?;
-    let bound = args.node.bind.map(|at| at.ip());
     let default_port = Port::new(args.port.unwrap_or(net::PERF_PORT)).unwrap_or(Port::ECHO);
-    let (peer, at) = args.peer.target(target, default_port, bound)?;
+    let (peer, at) = args.peer.target(target, default_port, &args.node)?;
     let local = LocalNode::open(&args.node, Role::Client(at.ip()), "perf")?;
     let interrupted = signal::interrupted();
     let client = Client { args, node: &local.node, peer, target, request };
