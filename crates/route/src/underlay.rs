@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 /// An address of the underlay, as links name it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Underlay {
-    /// An IP address and a UDP port; or an Ethernet address in the form of one (`docs/adr/0010-packet-link.md`).
+    /// An IP address and a UDP port; or an Ethernet address in the form of one (`docs/adr/0012-packet-link.md`).
     Udp(SocketAddr),
 }
 

@@ -1,7 +1,7 @@
 //! CDP in Ethernet frames of its own type: a packet socket, a ring for what arrives, no IP and no UDP.
 //!
 //! A packet starts right behind the Ethernet head, so 28 bytes more fit one frame than over UDP. Whether something
-//! has arrived is a look at memory. Needs `CAP_NET_RAW`, and both ends on one Ethernet. Figures: `docs/adr/0010-packet-link.md`.
+//! has arrived is a look at memory. Needs `CAP_NET_RAW`, and both ends on one Ethernet. Figures: `docs/adr/0012-packet-link.md`.
 
 mod address;
 mod error;
