@@ -1,5 +1,6 @@
 //! What a link over a socket of the kernel counts. Relaxed: each is a sum that nobody orders anything by.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::LinkStats;
@@ -43,6 +44,27 @@ impl Counters {
             gso_refused: self.gso_refused.get(),
             sent_fragmentable: self.sent_fragmentable.get(),
         }
+    }
+}
+
+impl Counters {
+    /// Decides what an error of a send call means for the `count` packets it is about: 0 to try them again, `count` to drop
+    /// them, or an error to keep them.
+    #[cold]
+    pub(crate) fn handle_send_error(&self, error: io::Error, count: usize) -> io::Result<usize> {
+        let dropped = match error.raw_os_error() {
+            Some(libc::EINTR) => return Ok(0),
+            Some(libc::EAGAIN) => {
+                self.send_would_block.add(1);
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Some(libc::EMSGSIZE) => &self.dropped_oversize,
+            Some(libc::ENOBUFS | libc::ENOMEM) => &self.dropped_no_buffers,
+            Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT) => return Err(error),
+            _ => &self.dropped_unreachable,
+        };
+        dropped.add(count);
+        Ok(count)
     }
 }
 

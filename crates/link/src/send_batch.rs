@@ -1,5 +1,6 @@
 //! Packets to be sent: small ones end to end in one piece of memory, large bodies where they lie.
 
+use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 
@@ -193,6 +194,32 @@ impl SendBatch {
         self.runs.clear();
         self.heads.clear();
         self.packets = 0;
+    }
+
+    /// Sends packet after packet by `send_some`, which takes some of so many from a place on and returns how many; then
+    /// forgets them. After an error those that are left stay.
+    ///
+    /// # Errors
+    /// The first of `send_some`.
+    pub(crate) fn send_by(
+        &mut self,
+        mut send_some: impl FnMut(&Self, Cursor, usize) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let (mut at, mut done, total) = (Cursor::default(), 0, self.len());
+        while done < total {
+            match send_some(self, at, total - done) {
+                Ok(count) => {
+                    done += count;
+                    self.advance(&mut at, count);
+                }
+                Err(error) => {
+                    self.consume(done);
+                    return Err(error);
+                }
+            }
+        }
+        self.clear();
+        Ok(total)
     }
 
     /// Forgets the first `count` packets, which have been sent.

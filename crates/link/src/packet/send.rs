@@ -18,21 +18,7 @@ static PADDING: [u8; FRAME_BYTES_MIN] = [0; FRAME_BYTES_MIN];
 
 impl Ethernet {
     pub(super) fn send_batch(&self, batch: &mut SendBatch) -> io::Result<usize> {
-        let (mut at, mut done, total) = (Cursor::default(), 0, batch.len());
-        while done < total {
-            match self.send_some(batch, at, total - done) {
-                Ok(count) => {
-                    done += count;
-                    batch.advance(&mut at, count);
-                }
-                Err(error) => {
-                    batch.consume(done);
-                    return Err(error);
-                }
-            }
-        }
-        batch.clear();
-        Ok(total)
+        batch.send_by(|batch, at, left| self.send_some(batch, at, left))
     }
 
     /// Sends, or drops, some of the `left` packets from `at` on, and returns how many.
@@ -48,7 +34,7 @@ impl Ethernet {
         };
         let (packets, bytes) = match sent {
             Ok(sent) => sent,
-            Err(error) => return self.handle_send_error(error),
+            Err(error) => return self.counters.handle_send_error(error, 1),
         };
         self.counters.sent_packets.add(packets);
         self.counters.sent_bytes.add(bytes);
@@ -103,24 +89,6 @@ impl Ethernet {
         let sent = unsafe { libc::sendmmsg(self.fd(), messages.as_mut_ptr(), wanted, libc::MSG_DONTWAIT) };
         let Ok(sent) = usize::try_from(sent) else { return Err(io::Error::last_os_error()) };
         Ok((sent, sizes[..sent].iter().sum()))
-    }
-
-    /// Decides what an error means for the packet it is about: 0 to try it again, 1 to drop it, or an error to keep it.
-    #[cold]
-    fn handle_send_error(&self, error: io::Error) -> io::Result<usize> {
-        let dropped = match error.raw_os_error() {
-            Some(libc::EAGAIN) => {
-                self.counters.send_would_block.add(1);
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            Some(libc::EINTR) => return Ok(0),
-            Some(libc::EMSGSIZE) => &self.counters.dropped_oversize,
-            Some(libc::ENOBUFS | libc::ENOMEM) => &self.counters.dropped_no_buffers,
-            Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT) => return Err(error),
-            _ => &self.counters.dropped_unreachable,
-        };
-        dropped.add(1);
-        Ok(1)
     }
 }
 

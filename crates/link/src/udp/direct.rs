@@ -30,8 +30,6 @@ pub(super) enum Mode {
     Ending,
 }
 
-const MODES: [Mode; 3] = [Mode::Off, Mode::On, Mode::Ending];
-
 /// The second socket of a UDP link. Whoever receives decides when it is used.
 #[derive(Debug)]
 pub(super) struct Direct {
@@ -51,11 +49,22 @@ impl Direct {
 
     #[inline]
     pub(super) fn mode(&self) -> Mode {
-        MODES[usize::from(self.mode.load(Ordering::Relaxed)) % MODES.len()]
+        match self.mode.load(Ordering::Relaxed) {
+            mode if mode == Mode::On as u8 => Mode::On,
+            mode if mode == Mode::Ending as u8 => Mode::Ending,
+            _ => Mode::Off,
+        }
     }
 
-    pub(super) fn set_mode(&self, mode: Mode) {
+    fn set_mode(&self, mode: Mode) {
         self.mode.store(mode as u8, Ordering::Relaxed);
+    }
+
+    /// The socket is empty: if its peer uses the shared one again, nothing more comes.
+    pub(super) fn note_empty(&self) {
+        if self.mode() == Mode::Ending {
+            self.set_mode(Mode::Off);
+        }
     }
 
     /// The descriptor, once there is one.
@@ -77,16 +86,17 @@ impl Direct {
         }
     }
 
-    /// Sends the peer back to the shared socket. What lies in this one is still to be read.
+    /// Sends the peer back to the shared socket. What lies in this one is still to be read. Where the system does not let
+    /// it go, as while the route to the peer is missing, it stays and is sent back another time.
     #[cold]
     pub(super) fn end(&self, is_v6: bool) {
         let mut held = self.lock();
-        if let (Some(socket), Some(peer)) = (self.socket.get().and_then(Option::as_ref), held.take()) {
-            let silent = SocketAddr::new(peer.ip(), if peer.port() == 1 { 2 } else { 1 });
-            // If that fails the peer's packets go on to arrive here, and go on to be read.
-            let _ = socket.connect(&options::target(silent, is_v6).into());
+        let (Some(Some(socket)), Some(peer)) = (self.socket.get(), *held) else { return };
+        let silent = SocketAddr::new(peer.ip(), if peer.port() == 1 { 2 } else { 1 });
+        if socket.connect(&options::target(silent, is_v6).into()).is_ok() {
+            *held = None;
+            self.set_mode(Mode::Ending);
         }
-        self.set_mode(Mode::Ending);
     }
 
     /// The descriptor to send to `to` by, for as long as the guard lives.
@@ -104,7 +114,7 @@ impl Direct {
     }
 }
 
-/// A socket at the same address as `shared`, connected to `peer`.
+/// A socket at the same address as `shared`, connected to `peer`: one that is not connected would take packets of all peers.
 fn open(shared: &Socket, local: SocketAddr, buffer_bytes: usize, peer: SocketAddr) -> io::Result<Socket> {
     if shared.reuse_port()? {
         // The port has several sockets, and the kernel spreads peers over them.

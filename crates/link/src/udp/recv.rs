@@ -102,7 +102,7 @@ impl Udp {
         while batch.room() > 0 && errors < ERRORS_MAX {
             match self.recv_plain(fd, batch)? {
                 Arrival::Nothing => {
-                    self.direct.set_mode(Mode::Off);
+                    self.direct.note_empty();
                     break;
                 }
                 Arrival::Again => errors += 1,

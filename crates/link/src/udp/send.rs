@@ -25,21 +25,7 @@ enum Outcome {
 
 impl Udp {
     pub(super) fn send_batch(&self, batch: &mut SendBatch) -> io::Result<usize> {
-        let (mut at, mut done, total) = (Cursor::default(), 0, batch.len());
-        while done < total {
-            match self.send_some(batch, at, total - done) {
-                Ok(count) => {
-                    done += count;
-                    batch.advance(&mut at, count);
-                }
-                Err(error) => {
-                    batch.consume(done);
-                    return Err(error);
-                }
-            }
-        }
-        batch.clear();
-        Ok(total)
+        batch.send_by(|batch, at, left| self.send_some(batch, at, left))
     }
 
     /// Sends, or drops, some of the `left` packets from `at` on, and returns how many.
@@ -186,18 +172,7 @@ impl Udp {
         if self.belongs_to_another(&error) {
             return Ok(0);
         }
-        let dropped = match error.raw_os_error() {
-            Some(libc::EAGAIN) => {
-                self.counters.send_would_block.add(1);
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            Some(libc::EMSGSIZE) => &self.counters.dropped_oversize,
-            Some(libc::ENOBUFS | libc::ENOMEM) => &self.counters.dropped_no_buffers,
-            Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT) => return Err(error),
-            _ => &self.counters.dropped_unreachable,
-        };
-        dropped.add(count);
-        Ok(count)
+        self.counters.handle_send_error(error, count)
     }
 }
 
