@@ -68,7 +68,10 @@ fn what_the_kernel_does_not_take_now_stays_in_the_batch_and_leaves_later() {
         }
         assert!(pauses > 0, "the send buffer was never full");
         assert_eq!(here.stats().send_would_block, pauses);
-        assert_eq!(receive(&there, 300), (1000..1300).collect::<Vec<_>>());
+        // A queue of the kernel's that both cores take from may deliver neighbours in either order.
+        let mut lens = receive(&there, 300);
+        lens.sort_unstable();
+        assert_eq!(lens, (1000..1300).collect::<Vec<_>>());
     });
 }
 
