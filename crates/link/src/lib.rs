@@ -41,7 +41,7 @@ mod waker;
 pub use fault::{Burst, Fault, FaultCounts, Faults, ParseFaultsError};
 pub use link::{Encapsulation, Link, LinkInfo, LinkStats};
 pub use loopback::{Endpoint, Hub};
-pub use packet::{Ethernet, EthernetOptions, Mac, ParseMacError};
+pub use packet::{Ethernet, EthernetOptions, Mac, ParseMacError, UnderlayText};
 pub use pcap::Pcap;
 pub use recv_batch::{BUDGET_PACKETS, COPYBREAK_BYTES, REGION_BYTES, Received, RecvBatch};
 pub use send_batch::{Frame, INLINE_BYTES, SendBatch};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use weft_base::{Address, NodeId, Port};
+use weft_engine::link::UnderlayText;
 
 /// The far end of a connect: a node named by its number, or by the underlay address where it is reached.
 ///
@@ -51,8 +52,10 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => write!(f, "node {} port {}", address.node, address.port),
-            Self::Underlay { at, port } => write!(f, "{at} port {port}"),
-            Self::Both { address, at } => write!(f, "node {} port {} at {at}", address.node, address.port),
+            Self::Underlay { at, port } => write!(f, "{} port {port}", UnderlayText(*at)),
+            Self::Both { address, at } => {
+                write!(f, "node {} port {} at {}", address.node, address.port, UnderlayText(*at))
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use weft_base::Service;
+use weft_link::UnderlayText;
 use weft_socket::{Listener, Socket, Stream};
 
 use crate::exit::{Code, Failure};
@@ -80,7 +81,7 @@ impl Listening {
     pub fn new(local: &LocalNode, listener: &Listener) -> Self {
         Self {
             event: "listening",
-            underlay: local.node.underlay().to_string(),
+            underlay: UnderlayText(local.node.underlay()).to_string(),
             at: net::underlay_text(local.node.underlay()),
             node: local.node.id().to_string(),
             port: listener.local_address().port.get(),
@@ -151,7 +152,7 @@ fn announce(listening: &Listening, args: &Args, style: &Style) {
 
 /// One transfer, from the first frame to the close.
 fn take(socket: &Socket, destination: &Destination, style: &Style) -> Result<(), Failure> {
-    let peer = socket.peer_underlay().to_string();
+    let peer = UnderlayText(socket.peer_underlay()).to_string();
     let stream =
         Stream::try_from(socket.clone()).map_err(|error| Failure::new(Code::Other, error.to_string(), ""))?;
     let progress = Progress::new(style, &peer);

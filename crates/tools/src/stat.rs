@@ -7,8 +7,8 @@ use serde_json::Value;
 use weft_socket::stat;
 
 use crate::exit::{Code, Failure, cause};
-use crate::say;
 use crate::units::{self, parse_duration};
+use crate::{net, say};
 
 /// Show the connections and counters of running nodes
 ///
@@ -91,7 +91,7 @@ fn show(args: &Args) -> Result<(), Failure> {
 
 /// One node for people.
 fn lines(name: &str, node: &Value) -> Vec<String> {
-    let mut lines = vec![format!("{name}  node {} at UDP {}", text(&node["node"]), text(&node["underlay"]))];
+    let mut lines = vec![format!("{name}  node {} at {}", text(&node["node"]), underlay(&node["underlay"]))];
     for port in array(&node["ports"]) {
         let stuck = number(&port["stuck_drops"]);
         lines.push(format!(
@@ -137,7 +137,7 @@ fn connection_lines(c: &Value) -> [String; 4] {
             text(&c["service"]),
             text(&c["local"]),
             text(&c["peer"]),
-            text(&c["underlay"])
+            underlay(&c["underlay"])
         ),
         format!(
             "      rtt {} (least {})  rto {}  {} window {}  in flight {}  peer's room {}  own room {}  mss {}",
@@ -178,6 +178,11 @@ fn array(value: &Value) -> &[Value] {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
+}
+
+/// An underlay address as the one who connects gives it.
+fn underlay(value: &Value) -> String {
+    text(value).parse().map_or_else(|_| text(value).to_owned(), net::underlay_text)
 }
 
 fn number(value: &Value) -> u64 {

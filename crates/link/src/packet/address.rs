@@ -61,6 +61,27 @@ impl Mac {
     }
 }
 
+/// An underlay address as a person reads and gives it: that of an Ethernet interface as six bytes, any other as it is.
+///
+/// ```
+/// use weft_link::{Mac, UnderlayText};
+///
+/// assert_eq!(UnderlayText(Mac([2, 0, 0, 0, 0, 42]).underlay()).to_string(), "02:00:00:00:00:2a");
+/// assert_eq!(UnderlayText("192.0.2.7:64064".parse()?).to_string(), "192.0.2.7:64064");
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnderlayText(pub SocketAddr);
+
+impl fmt::Display for UnderlayText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Mac::of_underlay(self.0) {
+            Some(mac) => fmt::Display::fmt(&mac, f),
+            None => fmt::Display::fmt(&self.0, f),
+        }
+    }
+}
+
 impl fmt::Display for Mac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.0;

@@ -20,7 +20,7 @@ use std::sync::Mutex;
 use crate::counters::Counters;
 use crate::link::HEADER_BYTES;
 use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, interface};
-pub use address::{Mac, ParseMacError};
+pub use address::{Mac, ParseMacError, UnderlayText};
 pub use error::OpenError;
 pub(crate) use ethernet::emit as frame_head;
 use ring::{Layout, Ring};

@@ -69,7 +69,7 @@ impl fmt::Display for ConnectError {
             Self::TimedOut { target, after } => {
                 write!(
                     f,
-                    "{target} did not answer within {after:?}; check the address, and that UDP passes the way"
+                    "{target} did not answer within {after:?}; check the address, that the node runs, and that no firewall drops its packets"
                 )
             }
             Self::WrongService { target, asked } => write!(

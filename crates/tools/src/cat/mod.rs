@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use weft_base::{Port, Service};
+use weft_link::UnderlayText;
 use weft_socket::{CloseResult, Listener, Socket};
 
 use crate::exit::{Code, Failure};
@@ -155,7 +156,7 @@ fn listen(args: &Args, port: u16) -> Result<(), Failure> {
         echo::serve(&listener, move |socket, result| {
             if verbose {
                 let why = result.err().map_or_else(|| "closed".to_owned(), |error| error.to_string());
-                say::note(&format!("{}: {why}", socket.peer_underlay()));
+                say::note(&format!("{}: {why}", UnderlayText(socket.peer_underlay())));
             }
         });
         return Ok(());
@@ -186,7 +187,7 @@ fn announce(args: &Args, local: &LocalNode, listener: &Listener) {
 /// Speaks over one connection until it ends, and says how.
 fn converse(args: &Args, socket: &Socket) -> Result<(), Failure> {
     let peer = socket.peer_address().to_string();
-    let underlay = socket.peer_underlay().to_string();
+    let underlay = UnderlayText(socket.peer_underlay()).to_string();
     let connected = Event::Connected { peer: peer.clone(), underlay: underlay.clone() };
     args.tell(&connected, &format!("connected with {underlay}, node and port {peer}"));
     let pump = Arc::new(Pump::new(socket.clone(), args.framing(), args.wait));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-use weft_link::Mac;
+use weft_link::{Mac, UnderlayText};
 
 /// What carries the packets of a node.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -37,10 +37,11 @@ impl fmt::Display for LinkChoice {
     }
 }
 
-/// An underlay address as a user gives it: the address of an Ethernet interface is told as that.
+/// An underlay address after the name of the underlay.
 #[must_use]
 pub fn underlay_text(at: SocketAddr) -> String {
-    Mac::of_underlay(at).map_or_else(|| format!("UDP {at}"), |mac| format!("Ethernet {mac}"))
+    let underlay = Mac::of_underlay(at).map_or("UDP", |_| "Ethernet");
+    format!("{underlay} {}", UnderlayText(at))
 }
 
 #[cfg(test)]

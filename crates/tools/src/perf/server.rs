@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weft_base::Port;
+use weft_link::UnderlayText;
 use weft_socket::{Listener, Options, Socket, Stream};
 
 use super::Args;
@@ -108,7 +109,7 @@ impl Server {
             let _ = test.map(|test| test.send((index, socket)));
             return;
         }
-        let peer = socket.peer_underlay();
+        let peer = UnderlayText(socket.peer_underlay());
         let Ok(control) = Stream::try_from(socket) else { return };
         let (sender, flows) = mpsc::channel();
         self.locked().insert(greeting.cookie, sender);
