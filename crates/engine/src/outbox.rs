@@ -27,6 +27,8 @@ pub(crate) struct Outbox {
     /// Slots whose packets lie in the batch, and whether they have more.
     pub(crate) claims: Vec<(Arc<Slot>, bool)>,
     pub(crate) wakes: Vec<Wake>,
+    /// Slots in QUIET that have to make room for others.
+    pub(crate) crowded_out: Vec<Arc<Slot>>,
     /// Slots that a turn handed packets to.
     pub(crate) touched: Vec<Arc<Slot>>,
 }
@@ -43,12 +45,18 @@ impl Outbox {
 
     /// Gives the wakes and puts the outbox back. No lock is held.
     pub(crate) fn put_back(mut self: Box<Self>) {
-        debug_assert!(self.batch.is_empty() && self.claims.is_empty() && self.touched.is_empty());
+        debug_assert!(!self.has_work() && self.touched.is_empty());
         while let Some(wake) = self.wakes.pop() {
             wake.run();
         }
         // At the end of a thread there is no place any more, and the outbox goes with it.
         let _ = OUTBOX.try_with(|place| place.set(Some(self)));
+    }
+
+    /// Whether something is left to do without locks.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        !self.batch.is_empty() || !self.claims.is_empty() || !self.crowded_out.is_empty()
     }
 
     /// Adds a packet whose head was written to the batch.

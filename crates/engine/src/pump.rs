@@ -35,7 +35,7 @@ impl Core {
     ) -> Option<Packet> {
         if from == live.to {
             if packet.kind() == Kind::Syn && live.connection.yields_to_syn() {
-                return Some(self.make_way(slot, live, packet, now, out));
+                return Some(self.make_way(slot, live, packet, out));
             }
             live.connection.handle_packet(now, packet);
             return None;
@@ -58,7 +58,7 @@ impl Core {
             return None;
         }
         if packet.kind() == Kind::Syn && live.connection.yields_to_syn() {
-            return Some(self.make_way(slot, live, packet, now, out));
+            return Some(self.make_way(slot, live, packet, out));
         }
         let before = live.connection.stats(now).packets_received;
         live.connection.handle_packet(now, packet);
@@ -75,17 +75,10 @@ impl Core {
 
     /// [CDP-ST-48] [CDP-ST-G] Forgets a connection that is over in favour of a new SYN.
     #[cold]
-    fn make_way(
-        &self,
-        slot: &Arc<Slot>,
-        live: &mut Live,
-        packet: Packet,
-        now: Instant,
-        out: &mut Outbox,
-    ) -> Packet {
+    fn make_way(&self, slot: &Arc<Slot>, live: &mut Live, packet: Packet, out: &mut Outbox) -> Packet {
         live.connection.forget();
         self.publish(slot, live, 0, out);
-        self.look_at_end(slot, live, now);
+        self.look_at_end(slot, live, out);
         self.remove(slot, live);
         packet
     }
@@ -139,7 +132,7 @@ impl Core {
             self.port(slot.home()).arm(slot, live, due);
         }
         if !matches!(live.connection.state(), State::Established) {
-            self.look_at_end(slot, live, now);
+            self.look_at_end(slot, live, out);
         }
     }
 
@@ -213,12 +206,12 @@ impl Core {
     }
 
     /// What the table must know of a connection that is past ESTABLISHED or not there yet.
-    fn look_at_end(&self, slot: &Arc<Slot>, live: &mut Live, now: Instant) {
+    fn look_at_end(&self, slot: &Arc<Slot>, live: &mut Live, out: &mut Outbox) {
         if live.connection.state() == State::Quiet && !live.is_quiet {
             live.is_quiet = true;
             // [CDP-ST-C] no data buffers there
             self.budget.release(std::mem::take(&mut live.promised_bytes));
-            self.note_quiet(slot, now);
+            self.note_quiet(slot, out);
         }
         if live.connection.is_finished() {
             self.remove(slot, live);
@@ -263,7 +256,7 @@ impl Core {
     /// Returns the time at its end if it took any.
     pub(crate) fn finish(&self, port: &Port, out: &mut Outbox) -> Option<Instant> {
         let mut end = None;
-        while !out.batch.is_empty() || !out.claims.is_empty() {
+        while out.has_work() {
             send(port, out);
             let mut claims = std::mem::take(&mut out.claims);
             let now = crate::clock::now();
@@ -276,6 +269,9 @@ impl Core {
             }
             if out.claims.is_empty() {
                 out.claims = claims;
+            }
+            if let Some(oldest) = out.crowded_out.pop() {
+                self.free_quiet(&oldest, now, out);
             }
         }
         end

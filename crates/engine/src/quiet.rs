@@ -7,6 +7,7 @@ use weft_base::Instant;
 use weft_sync::SpinLock;
 
 use crate::core::Core;
+use crate::outbox::Outbox;
 use crate::slot::Slot;
 
 /// Entries in the order in which they became quiet. One that went earlier is only noticed when it is the oldest.
@@ -36,16 +37,18 @@ impl<T> QuietList<T> {
 }
 
 impl Core {
-    /// [CDP-LIM-12] At most so many connections in QUIET; beyond that the oldest is freed.
-    pub(crate) fn note_quiet(&self, slot: &Arc<Slot>, now: Instant) {
-        // The lock of another slot is not waited for: if that one is busy, its own quiet timer frees it.
-        if let Some(oldest) = self.quiet.push(slot)
-            && let Some(mut live) = oldest.try_lock()
-        {
-            live.connection.handle_timeout(now);
-            live.connection.forget();
-            self.remove(&oldest, &mut live);
-        }
+    /// [CDP-LIM-12] At most so many connections in QUIET; beyond that the oldest is to be freed, once no lock is held.
+    pub(crate) fn note_quiet(&self, slot: &Arc<Slot>, out: &mut Outbox) {
+        out.crowded_out.extend(self.quiet.push(slot));
+    }
+
+    /// Frees a connection before its time in QUIET is over. No lock is held.
+    pub(crate) fn free_quiet(&self, slot: &Arc<Slot>, now: Instant, out: &mut Outbox) {
+        let mut live = slot.lock();
+        live.connection.handle_timeout(now);
+        live.connection.forget();
+        self.remove(slot, &mut live);
+        self.unlock(slot, live, now, out);
     }
 }
 
