@@ -163,7 +163,8 @@ impl SendQueue {
 
     /// [CDP-DG-2] [CDP-DG-4] EOM=1 on the only or last part, EOM=0 on those before.
     fn push_plain(&mut self, data: &[u8]) {
-        let (parts, last) = data.split_at(self.bytes_before_last_part(data.len(), self.mss));
+        // [CDP-DG-5] parts fill their packets, and the last part is not empty unless the message is
+        let (parts, last) = data.split_at(data.len().saturating_sub(1) / self.mss * self.mss);
         for part in parts.chunks(self.mss) {
             self.push_packet(part, false);
         }
@@ -207,11 +208,6 @@ impl SendQueue {
     /// The longest record that there is room for, where there is any.
     fn room(&self) -> usize {
         self.mss.saturating_sub(self.tail.len() + records::RECORD_HEAD).min(records::RECORD_LEN_MAX)
-    }
-
-    /// [CDP-DG-5] parts fill their packets, and the last part is not empty unless the message is.
-    fn bytes_before_last_part(&self, len: usize, part: usize) -> usize {
-        len.saturating_sub(1) / part * part
     }
 
     fn append_record(&mut self, more: bool, data: &[u8]) {
