@@ -69,10 +69,7 @@ fn model_of_three(preemptions: usize, body: fn(Scheme)) {
 
 fn model_of(schemes: &[Scheme], preemptions: usize, body: fn(Scheme)) {
     for &scheme in schemes {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(preemptions);
-        builder.max_branches = 4_000;
-        builder.check(move || body(scheme));
+        weft_sync::models::model(preemptions, move || body(scheme));
     }
 }
 

@@ -71,16 +71,11 @@ mod loom_tests {
     use super::*;
     use crate::queue::tests::{number, value};
     use loom::sync::Arc;
-
-    fn model(body: impl Fn() + Sync + Send + 'static) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
-        builder.check(body);
-    }
+    use weft_sync::models::model;
 
     #[test]
     fn what_is_given_is_taken_once_by_the_owner_or_by_a_thief() {
-        model(|| {
+        model(3, || {
             let lane = Arc::new(Lane::new());
             let theirs = lane.clone();
             let thief = loom::thread::spawn(move || {
@@ -99,7 +94,7 @@ mod loom_tests {
 
     #[test]
     fn two_thieves_share_and_nothing_is_taken_twice() {
-        model(|| {
+        model(3, || {
             let lane = Arc::new(Lane::new());
             for element in 1..=3 {
                 lane.give(number(element));

@@ -215,13 +215,11 @@ impl State {
 mod loom_tests {
     use super::*;
     use loom::sync::Arc;
+    use weft_sync::models::model;
 
     #[test]
     fn any_number_of_joiners_is_let_go() {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(2);
-        builder.max_branches = 10_000;
-        builder.check(|| {
+        model(2, || {
             let latch = Arc::new(Latch::new());
             let joiners: Vec<_> = (0..2)
                 .map(|_| {
@@ -237,10 +235,7 @@ mod loom_tests {
 
     #[test]
     fn a_fiber_that_waits_for_its_joiner_hears_of_it() {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(2);
-        builder.max_branches = 10_000;
-        builder.check(|| {
+        model(2, || {
             let latch = Arc::new(Latch::new());
             let theirs = latch.clone();
             let joiner = loom::thread::spawn(move || assert_eq!(theirs.wait(None), Ok(Outcome::Signalled)));

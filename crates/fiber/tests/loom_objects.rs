@@ -8,27 +8,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use weft_fiber::{Barrier, Condvar, Mutex, OnceCell, Semaphore};
-
-/// Runs `part` on so many threads, the last of which is this one.
-fn on_threads<S: Sync + Send + 'static>(shared: &Arc<S>, threads: usize, part: fn(&S)) {
-    let others: Vec<_> = (1..threads)
-        .map(|_| {
-            let shared = shared.clone();
-            thread::spawn(move || part(&shared))
-        })
-        .collect();
-    part(shared);
-    others.into_iter().for_each(|other| other.join().unwrap());
-}
-
-/// A model with at most so many switches away from a thread that could go on.
-fn model(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    // Who finds a list locked looks again, which is a branch each time.
-    builder.max_branches = 20_000;
-    builder.check(body);
-}
+use weft_sync::models::{model, on_threads};
 
 #[test]
 fn a_mutex_is_handed_over_and_nobody_is_forgotten() {

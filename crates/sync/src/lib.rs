@@ -32,6 +32,8 @@
 pub mod face;
 mod futex;
 mod grace;
+#[cfg(loom)]
+pub mod models;
 mod mutex;
 mod parker;
 mod rwlock;

@@ -6,6 +6,7 @@ use loom::thread;
 use weft_sync::Grace;
 use weft_sync::face::atomic::{AtomicPtr, Ordering};
 use weft_sync::face::{self, Alive};
+use weft_sync::models::model;
 
 struct Object {
     number: u32,
@@ -54,12 +55,6 @@ fn replace(shared: &Shared, number: u32) {
     let old = shared.current.swap(Object::boxed(number), Ordering::AcqRel);
     // SAFETY: nothing leads to the old object.
     unsafe { shared.grace.retire(Garbage(old)) };
-}
-
-fn model(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(body);
 }
 
 #[test]

@@ -4,26 +4,8 @@
 use loom::sync::Arc;
 use loom::thread;
 use weft_sync::face::UnsafeCell;
+use weft_sync::models::{model, on_threads};
 use weft_sync::{Mutex, Parker, RwLock, SpinLock};
-
-/// Runs `part` on so many threads, the last of which is this one.
-fn on_threads<S: Sync + Send + 'static>(shared: &Arc<S>, threads: usize, part: fn(&S)) {
-    let others: Vec<_> = (1..threads)
-        .map(|_| {
-            let shared = shared.clone();
-            thread::spawn(move || part(&shared))
-        })
-        .collect();
-    part(shared);
-    others.into_iter().for_each(|other| other.join().unwrap());
-}
-
-/// A model with at most so many switches away from a thread that could go on.
-fn model(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(body);
-}
 
 #[test]
 fn a_mutex_is_handed_from_thread_to_thread_and_no_sleeper_is_forgotten() {

@@ -3,16 +3,11 @@
 
 use loom::sync::Arc;
 use loom::thread;
+use weft_sync::models::model;
 use weft_sync::{Entry, Slot, SlotGuard};
 
 /// A connection that notes what it was given, and packets that are numbers.
 type Connection = Slot<Vec<u32>, u32>;
-
-fn model(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(body);
-}
 
 fn finish(mut guard: SlotGuard<'_, Vec<u32>, u32>) {
     loop {
