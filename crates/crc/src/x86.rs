@@ -7,7 +7,7 @@
 //! and the reflected order of bits brings another factor x, so the table holds powers that are 33 too small.
 
 use std::arch::x86_64::{
-    _mm_clmulepi64_si128, _mm_crc32_u8, _mm_crc32_u64, _mm_cvtsi32_si128, _mm_cvtsi128_si64,
+    _mm_clmulepi64_si128, _mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64, _mm_cvtsi32_si128, _mm_cvtsi128_si64,
 };
 
 use std::mem::MaybeUninit;
@@ -133,5 +133,8 @@ fn one_stream(sum: u64, bytes: &[u8]) -> u32 {
     let (words, rest) = bytes.as_chunks::<8>();
     let sum = words.iter().fold(sum, |sum, word| _mm_crc32_u64(sum, u64::from_le_bytes(*word)));
     #[allow(clippy::cast_possible_truncation)] // a sum has 32 bits
-    rest.iter().fold(sum as u32, |sum, &byte| _mm_crc32_u8(sum, byte))
+    let sum = sum as u32;
+    let (four, rest) = rest.as_chunks::<4>();
+    let sum = four.iter().fold(sum, |sum, word| _mm_crc32_u32(sum, u32::from_le_bytes(*word)));
+    rest.iter().fold(sum, |sum, &byte| _mm_crc32_u8(sum, byte))
 }

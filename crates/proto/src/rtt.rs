@@ -5,26 +5,31 @@ use std::time::Duration;
 use weft_base::Instant;
 
 /// Clock granularity G (section 12).
-const GRANULARITY: Duration = Duration::from_millis(1);
+const GRANULARITY_NS: u64 = 1_000_000;
 /// What RTO_MIN adds to ACK_DELAY (section 12).
 const RTO_MIN: Duration = Duration::from_millis(2);
 /// How long the least round trip is remembered, in seconds.
 const LEAST_SECONDS: usize = 10;
+/// No sample yet.
+const NONE: u64 = u64::MAX;
+/// The longest sample: an eighth of what 64 bits hold is left for the arithmetic, which is 73 years.
+const SAMPLE_MAX_NS: u64 = u64::MAX / 8;
 
-/// The estimator of one connection.
+/// The estimator of one connection. In nanoseconds inside, as each packet asks and many bring a sample.
 #[derive(Clone, Debug)]
 pub struct Rtt {
-    smoothed: Option<Duration>,
-    variance: Duration,
-    latest: Option<Duration>,
+    /// [`NONE`] before the first sample, as for the next and the least.
+    smoothed_ns: u64,
+    latest_ns: u64,
+    variance_ns: u64,
     least: Least,
-    rto_init: Duration,
-    rto_min: Duration,
-    rto_max: Duration,
+    rto_init_ns: u64,
+    rto_min_ns: u64,
+    rto_max_ns: u64,
+    /// The RTO that follows from all this: it is asked for with every packet.
+    rto_ns: u64,
     /// How often the RTO has doubled.
     doublings: u32,
-    /// The RTO that follows from all this: it is asked for with every packet.
-    rto: Duration,
 }
 
 impl Rtt {
@@ -32,59 +37,55 @@ impl Rtt {
     #[must_use]
     pub fn new(rto_init: Duration, ack_delay: Duration, rto_max: Duration) -> Self {
         Self {
-            smoothed: None,
-            variance: Duration::ZERO,
-            latest: None,
+            smoothed_ns: NONE,
+            latest_ns: NONE,
+            variance_ns: 0,
             least: Least::default(),
-            rto_init,
-            rto_min: RTO_MIN + ack_delay,
-            rto_max,
+            rto_init_ns: nanos(rto_init),
+            rto_min_ns: nanos(RTO_MIN + ack_delay),
+            rto_max_ns: nanos(rto_max),
+            rto_ns: nanos(rto_init.min(rto_max)),
             doublings: 0,
-            rto: rto_init.min(rto_max),
         }
     }
 
     /// Takes a sample of a number that was sent once (CDP-RTX-3).
     pub fn sample(&mut self, now: Instant, rtt: Duration) {
+        let rtt_ns = nanos(rtt);
         // [CDP-RTX-2] first SRTT = R, RTTVAR = R/2; then β = 1/4, α = 1/8
-        match self.smoothed {
-            None => {
-                self.smoothed = Some(rtt);
-                self.variance = rtt / 2;
-            }
-            Some(smoothed) => {
-                let [variance, smoothed, rtt] = [self.variance, smoothed, rtt].map(nanos);
-                self.variance = Duration::from_nanos(variance * 3 / 4 + smoothed.abs_diff(rtt) / 4);
-                self.smoothed = Some(Duration::from_nanos(smoothed * 7 / 8 + rtt / 8));
-            }
+        if self.smoothed_ns == NONE {
+            self.smoothed_ns = rtt_ns;
+            self.variance_ns = rtt_ns / 2;
+        } else {
+            self.variance_ns = self.variance_ns * 3 / 4 + self.smoothed_ns.abs_diff(rtt_ns) / 4;
+            self.smoothed_ns = self.smoothed_ns * 7 / 8 + rtt_ns / 8;
         }
         // [CDP-RTX-4] a fresh sample ends the back-off
         self.doublings = 0;
-        self.latest = Some(rtt);
-        self.least.sample(now, rtt);
+        self.latest_ns = rtt_ns;
+        self.least.sample(now, rtt_ns);
         self.settle();
     }
 
     /// The retransmission time-out.
     #[must_use]
     pub fn rto(&self) -> Duration {
-        self.rto
+        Duration::from_nanos(self.rto_ns)
     }
 
     fn settle(&mut self) {
-        let base = match self.smoothed {
-            // [CDP-RTX-2] SRTT + max(G, 4·RTTVAR) within RTO_MIN..RTO_MAX
-            Some(smoothed) => (smoothed + GRANULARITY.max(self.variance * 4)).max(self.rto_min),
-            None => self.rto_init,
+        // [CDP-RTX-2] SRTT + max(G, 4·RTTVAR) within RTO_MIN..RTO_MAX
+        let base_ns = if self.smoothed_ns == NONE {
+            self.rto_init_ns
+        } else {
+            (self.smoothed_ns + GRANULARITY_NS.max(self.variance_ns * 4)).max(self.rto_min_ns)
         };
-        let doubled =
-            if self.doublings == 0 { base } else { base.saturating_mul(1 << self.doublings.min(20)) };
-        self.rto = doubled.min(self.rto_max);
+        self.rto_ns = base_ns.saturating_mul(1 << self.doublings.min(20)).min(self.rto_max_ns);
     }
 
     /// [CDP-RTX-4] The RTO doubles on a time-out.
     pub fn back_off(&mut self) {
-        if self.rto() < self.rto_max {
+        if self.rto_ns < self.rto_max_ns {
             self.doublings += 1;
             self.settle();
         }
@@ -99,64 +100,76 @@ impl Rtt {
     /// Smoothed round-trip time, once there is a sample.
     #[must_use]
     pub fn srtt(&self) -> Option<Duration> {
-        self.smoothed
+        duration(self.smoothed_ns)
     }
 
     /// Its variance, RTTVAR.
     #[must_use]
     pub fn variance(&self) -> Duration {
-        self.variance
+        Duration::from_nanos(self.variance_ns)
     }
 
     /// The least round trip of about the last ten seconds.
     #[must_use]
     pub fn min_rtt(&self) -> Option<Duration> {
-        self.least.get()
+        duration(self.least.least_ns)
     }
 
     /// The last sample.
     #[must_use]
     pub fn latest(&self) -> Option<Duration> {
-        self.latest
+        duration(self.latest_ns)
     }
 }
 
-/// A round trip in nanoseconds; 64 bits hold 584 years, of which an eighth is left for the arithmetic.
-fn nanos(rtt: Duration) -> u64 {
-    u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX / 8)
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(SAMPLE_MAX_NS)
 }
 
-/// The least sample of each of the last ten seconds in which there was one; the least of them rises again when the
-/// second that saw it leaves the window.
-#[derive(Clone, Debug, Default)]
+fn duration(nanos: u64) -> Option<Duration> {
+    (nanos != NONE).then(|| Duration::from_nanos(nanos))
+}
+
+/// The least sample of each of the last ten seconds; the least of them rises again when the second that saw it leaves the
+/// window.
+#[derive(Clone, Debug)]
 struct Least {
-    /// The second and its least sample, at the second modulo the window.
-    seconds: [Option<(u64, Duration)>; LEAST_SECONDS],
+    /// Of the second in which the newest sample came, and of those before it, each at the second modulo the window.
+    seconds_ns: [u64; LEAST_SECONDS],
     newest: u64,
-    least: Option<Duration>,
+    least_ns: u64,
+}
+
+impl Default for Least {
+    fn default() -> Self {
+        Self { seconds_ns: [NONE; LEAST_SECONDS], newest: 0, least_ns: NONE }
+    }
 }
 
 impl Least {
-    fn sample(&mut self, now: Instant, rtt: Duration) {
+    fn sample(&mut self, now: Instant, rtt_ns: u64) {
         let second = now.as_nanos() / 1_000_000_000;
-        let is_new = second != self.newest || self.least.is_none();
+        if second > self.newest {
+            self.move_to(second);
+        }
+        let place = self.place(second);
+        *place = rtt_ns.min(*place);
+        // within a second the least can only fall
+        self.least_ns = self.least_ns.min(rtt_ns);
+    }
+
+    /// Forgets the seconds that leave the window.
+    #[cold]
+    fn move_to(&mut self, second: u64) {
+        for left in (self.newest + 1..=second).take(LEAST_SECONDS) {
+            *self.place(left) = NONE;
+        }
         self.newest = second;
-        let place = &mut self.seconds[usize::try_from(second).unwrap_or(0) % LEAST_SECONDS];
-        *place = match *place {
-            Some((at, least)) if at == second => Some((at, least.min(rtt))),
-            _ => Some((second, rtt)),
-        };
-        // within a second the least can only fall; the ten places are looked through once a second
-        self.least = if is_new { self.look_through() } else { self.least.map(|least| least.min(rtt)) };
+        self.least_ns = self.seconds_ns.into_iter().min().unwrap_or(NONE);
     }
 
-    fn look_through(&self) -> Option<Duration> {
-        let is_young = |at: u64| self.newest.saturating_sub(at) < LEAST_SECONDS as u64;
-        self.seconds.iter().flatten().filter(|(at, _)| is_young(*at)).map(|(_, least)| *least).min()
-    }
-
-    const fn get(&self) -> Option<Duration> {
-        self.least
+    fn place(&mut self, second: u64) -> &mut u64 {
+        &mut self.seconds_ns[usize::try_from(second).unwrap_or(0) % LEAST_SECONDS]
     }
 }
 
