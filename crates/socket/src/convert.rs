@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use weft_base::{Port, Service};
 use weft_engine::Gather;
 use weft_engine::{
@@ -169,14 +170,22 @@ fn ended(engine: &Engine, slot: &Slot, error: Error) -> Ended {
 }
 
 pub(crate) fn send(engine: &Engine, slot: &Arc<Slot>, data: &[u8]) -> Result<usize, SendError> {
+    engine.send(slot, data).map_err(|error| send_error(engine, slot, data.len(), error))
+}
+
+pub(crate) fn send_lent(engine: &Engine, slot: &Arc<Slot>, data: &Bytes) -> Result<usize, SendError> {
+    engine.send_lent(slot, data).map_err(|error| send_error(engine, slot, data.len(), error))
+}
+
+fn send_error(engine: &Engine, slot: &Slot, len: usize, error: weft_engine::SendError) -> SendError {
     use weft_engine::SendError as E;
-    engine.send(slot, data).map_err(|error| match error {
+    match error {
         E::WouldBlock if !slot.is_ready(Interest::Connected) => SendError::NotConnected,
         E::WouldBlock => SendError::WouldBlock,
-        E::TooBig(limit) => SendError::TooLong { len: data.len(), limit },
+        E::TooBig(limit) => SendError::TooLong { len, limit },
         E::Closed => SendError::Closed,
         E::Failed(error) => SendError::Ended(ended(engine, slot, error)),
-    })
+    }
 }
 
 fn recv_error(engine: &Engine, slot: &Slot, error: weft_engine::RecvError) -> RecvError {

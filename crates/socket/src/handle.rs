@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use weft_engine::{Engine, Interest, Slot};
 
 use crate::convert::{self, nanos, nanos_opt};
@@ -96,11 +97,25 @@ impl Handle {
 
     /// Sends all of a message, or all the bytes for a stream; a stream that times out tells what it took.
     pub(crate) fn send(&self, data: &[u8]) -> Result<usize, SendError> {
+        self.send_all(data.len(), |sent| self.try_send(&data[sent..]))
+    }
+
+    /// As [`Handle::send`], sharing `data` with the caller.
+    pub(crate) fn send_lent(&self, data: &Bytes) -> Result<usize, SendError> {
+        self.send_all(data.len(), |sent| convert::send_lent(&self.engine, &self.slot, &data.slice(sent..)))
+    }
+
+    /// Has `give` send what lies behind the first so many of `len` bytes, until they all are sent.
+    fn send_all(
+        &self,
+        len: usize,
+        give: impl Fn(usize) -> Result<usize, SendError>,
+    ) -> Result<usize, SendError> {
         let mut sent = 0;
         let mut deadline = None;
         loop {
-            match self.try_send(&data[sent..]) {
-                Ok(len) => sent += len,
+            match give(sent) {
+                Ok(more) => sent += more,
                 Err(SendError::WouldBlock | SendError::NotConnected) if !self.is_nonblocking() => {
                     let timeout = self.send_timeout();
                     if deadline.is_none() {
@@ -117,7 +132,7 @@ impl Handle {
                 Err(_) if sent > 0 => return Ok(sent),
                 Err(error) => return Err(error),
             }
-            if sent == data.len() || self.is_nonblocking() {
+            if sent == len || self.is_nonblocking() {
                 return Ok(sent);
             }
         }

@@ -59,5 +59,6 @@ pub use stats::{Counter, LimitedBy, ListenerStats, NodeStats, PortStats, SocketS
 pub use stream::{Stream, WrongService};
 pub use target::Target;
 
+pub use bytes::Bytes;
 pub use weft_base::{Address, NodeId, Port, Service};
 pub use weft_engine::{Scheme, link};

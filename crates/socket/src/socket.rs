@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use weft_base::{Address, Service};
 
 use crate::convert;
@@ -75,6 +76,23 @@ impl Socket {
     /// See [`SendError`]; in all cases but a stream's partial `Ok` nothing was taken.
     pub fn send(&self, data: &[u8]) -> Result<usize, SendError> {
         self.handle.send(data)
+    }
+
+    /// As [`Socket::send`], without the copy: the bytes are shared with the caller until the peer has acknowledged them, and
+    /// with them the whole buffer that `data` is a part of. Where a copy costs less, as for small messages that share a
+    /// packet, it is made all the same.
+    ///
+    /// ```
+    /// # fn send(socket: &weft_socket::Socket) -> Result<(), weft_socket::SendError> {
+    /// let data = weft_socket::Bytes::from(vec![7; 1 << 20]);
+    /// socket.send_lent(&data)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Socket::send`].
+    pub fn send_lent(&self, data: &Bytes) -> Result<usize, SendError> {
+        self.handle.send_lent(data)
     }
 
     /// As [`Socket::send`], but never blocks, whatever the socket is set to.

@@ -8,18 +8,22 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Pair, pattern};
-use weft_socket::{Coalescing, Options, RecvError, SendError};
+use weft_socket::{Bytes, Coalescing, Options, RecvError, SendError};
 
 fn lengths() -> impl Iterator<Item = usize> {
     [0, 1, 2, 63, 64, 500, 1_443, 1_444, 1_445, 5_000, 70_000, 0, 7].into_iter().cycle()
 }
 
-/// [CDP-DG-1] Each send makes one message, possibly empty, and each is delivered whole, with its boundaries.
+/// [CDP-DG-1] Each send makes one message, possibly empty, and each is delivered whole, with its boundaries, whether the
+/// transport copied it or shares it.
 fn boundaries_are_kept(pair: &Pair, count: usize) {
     thread::scope(|scope| {
         scope.spawn(|| {
             for (number, len) in lengths().take(count).enumerate() {
-                assert_eq!(pair.connected.send(&pattern(len, number as u64)).expect("sent"), len);
+                let data = Bytes::from(pattern(len, number as u64));
+                let lends = number % 5 > 2;
+                let sent = if lends { pair.connected.send_lent(&data) } else { pair.connected.send(&data) };
+                assert_eq!(sent.expect("sent"), len);
             }
             pair.connected.flush();
         });

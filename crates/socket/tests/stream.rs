@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::thread;
 
 use common::{PATIENCE, Pair, pattern, read_exactly};
-use weft_socket::{CongestionControl, Options, Stream};
+use weft_socket::{Bytes, CongestionControl, Options, Stream};
 
 /// [CDP-SVC-2] [CDP-STR-1] Data is delivered in order, once, without loss.
 #[test]
@@ -53,6 +53,24 @@ fn crosses(faults: &str, seed: u64, len: usize, options: &Options) {
     let received = read_exactly(&pair.accepted, len);
     assert!(received == data, "the stream was changed under {faults}, seed {seed}");
     assert_eq!(writer.join().expect("it crosses"), len);
+}
+
+/// What is lent and what is copied keeps its order, also when it is sent again.
+#[test]
+fn lent_bytes_survive_loss() {
+    let pair = Pair::over_faults(&Options::stream(), "loss=3%", 14);
+    let data = Bytes::from(pattern(2_000_000, 14));
+    let sent = data.clone();
+    let sender = pair.connected.clone();
+    let writer = thread::spawn(move || {
+        for (number, at) in (0..sent.len()).step_by(100_000).enumerate() {
+            let piece = sent.slice(at..at + 100_000);
+            let taken = if number % 3 == 0 { sender.send(&piece) } else { sender.send_lent(&piece) };
+            assert_eq!(taken.expect("it crosses"), 100_000);
+        }
+    });
+    assert!(read_exactly(&pair.accepted, data.len()) == data, "the stream was changed");
+    writer.join().expect("it crosses");
 }
 
 #[test]

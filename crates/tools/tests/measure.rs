@@ -69,7 +69,7 @@ fn datagrams_keep_their_count_over_parallel_connections() {
 #[test]
 fn the_server_sends_on_request_and_both_send_at_once() {
     let server = server();
-    let done = perf(&server, &["--reverse", "--bytes", "2M"]);
+    let done = perf(&server, &["--reverse", "--zerocopy", "--bytes", "2M"]);
     assert_eq!(done.code, 0, "{done:?}");
     let json = done.json();
     assert!(json["to_server"].is_null());

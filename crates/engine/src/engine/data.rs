@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytes::Bytes;
 use weft_base::Instant;
 use weft_proto::{CloseResult, Connection, Error, Message, Received, RecvError, SendError, State};
 use weft_wire::Reason;
@@ -25,12 +26,32 @@ impl Engine {
     /// # Errors
     /// [`SendError`]; nothing is taken then.
     pub fn send(&self, slot: &Arc<Slot>, data: &[u8]) -> Result<usize, SendError> {
+        self.send_by(slot, data.len(), |connection, len| connection.send(&data[..len]))
+    }
+
+    /// As [`Engine::send`], but shares `data` with the caller instead of copying it, where it is not small, until the peer has
+    /// acknowledged it.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing is taken then.
+    pub fn send_lent(&self, slot: &Arc<Slot>, data: &Bytes) -> Result<usize, SendError> {
+        self.send_by(slot, data.len(), |connection, len| connection.send_lent(&data.slice(..len)))
+    }
+
+    /// Has `give` send up to so many of `len` bytes as there is room for.
+    #[inline]
+    fn send_by(
+        &self,
+        slot: &Arc<Slot>,
+        len: usize,
+        give: impl FnOnce(&mut Connection, usize) -> Result<usize, SendError>,
+    ) -> Result<usize, SendError> {
         let core = &*self.core;
         let now = clock::now();
         let mut live = slot.lock();
-        let room = gather::room(slot, &live).unwrap_or(usize::MAX).min(data.len());
-        let is_gated = room == 0 && !data.is_empty();
-        let result = if is_gated { Err(SendError::WouldBlock) } else { live.connection.send(&data[..room]) };
+        let room = gather::room(slot, &live).unwrap_or(usize::MAX).min(len);
+        let is_gated = room == 0 && len > 0;
+        let result = if is_gated { Err(SendError::WouldBlock) } else { give(&mut live.connection, room) };
         if result.is_ok() && gather::may_gather(slot, &live, now) {
             core.note_gathering(slot, &mut live, now);
             match live.leave() {

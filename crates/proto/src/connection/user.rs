@@ -1,5 +1,6 @@
 //! What the user of a connection does with it: send and receive.
 
+use bytes::Bytes;
 use weft_base::Service;
 
 use super::{Connection, Event};
@@ -16,11 +17,21 @@ impl Connection {
     ///
     /// [`SendError`]; nothing is taken then.
     pub fn send(&mut self, data: &[u8]) -> Result<usize, SendError> {
-        self.check_sendable()?;
-        match self.config.service {
-            Service::Datagram => self.send_message(data),
-            Service::Stream => self.send_bytes(data),
-        }
+        let len = self.admit(data.len())?;
+        self.sender.queue.push(&data[..len]);
+        Ok(len)
+    }
+
+    /// As [`Connection::send`], but shares `data` with the caller instead of copying it, where that is no loss, until the peer
+    /// has acknowledged it.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`]; nothing is taken then.
+    pub fn send_lent(&mut self, data: &Bytes) -> Result<usize, SendError> {
+        let len = self.admit(data.len())?;
+        self.sender.queue.push_lent(data.slice(..len));
+        Ok(len)
     }
 
     /// New data of the stream waits until there are `bytes` of it, or the user closes; 0 lets it go. What was sent before
@@ -41,33 +52,30 @@ impl Connection {
         }
     }
 
-    fn send_message(&mut self, data: &[u8]) -> Result<usize, SendError> {
-        // [CDP-DG-6] larger than the limit: EMSGSIZE, and nothing is sent
-        let limit = self.message_limit();
-        if data.len() > limit {
-            return Err(SendError::TooBig(limit));
-        }
-        if !self.has_room(data.len()) {
-            self.blocked = Some(data.len());
+    /// How many of `bytes` the send queue takes now: a message whole, of a stream what there is room for.
+    fn admit(&mut self, bytes: usize) -> Result<usize, SendError> {
+        self.check_sendable()?;
+        let (taken, wanted) = match self.config.service {
+            Service::Datagram => {
+                // [CDP-DG-6] larger than the limit: EMSGSIZE, and nothing is sent
+                let limit = self.message_limit();
+                if bytes > limit {
+                    return Err(SendError::TooBig(limit));
+                }
+                (self.has_room(bytes).then_some(bytes), bytes)
+            }
+            Service::Stream => {
+                let room = self.config.send_bytes.saturating_sub(self.sender.buffered()).min(bytes);
+                ((room > 0 || bytes == 0).then_some(room), 1)
+            }
+        };
+        let Some(taken) = taken else {
+            self.blocked = Some(wanted);
             return Err(SendError::WouldBlock);
-        }
-        self.sender.queue.push(data);
-        self.stats.messages_sent += 1;
-        Ok(data.len())
-    }
-
-    fn send_bytes(&mut self, data: &[u8]) -> Result<usize, SendError> {
-        let room = self.config.send_bytes.saturating_sub(self.sender.buffered()).min(data.len());
-        if room == 0 && !data.is_empty() {
-            self.blocked = Some(1);
-            return Err(SendError::WouldBlock);
-        }
-        // [CDP-STR-3] nothing to send makes no packet
-        if room > 0 {
-            self.sender.queue.push(&data[..room]);
-            self.stats.messages_sent += 1;
-        }
-        Ok(room)
+        };
+        // [CDP-STR-3] of a stream nothing is no message
+        self.stats.messages_sent += u64::from(taken > 0 || self.config.service == Service::Datagram);
+        Ok(taken)
     }
 
     /// [CDP-LIM-8] Whether a message of `bytes`, or the first byte of a piece of a stream, is taken.

@@ -63,6 +63,7 @@ fn request(args: &Args) -> Request {
         parallel: args.parallel,
         time_ms: u64::try_from(args.time.as_millis()).unwrap_or(u64::MAX),
         bytes: args.bytes.map(|bytes| bytes.div_ceil(u64::from(args.parallel.max(1)))),
+        zerocopy: args.zerocopy,
     }
 }
 

@@ -58,6 +58,10 @@ pub struct Args {
     #[arg(long, short = 'P', value_name = "N", default_value_t = 1)]
     parallel: u32,
 
+    /// Lend what is sent to the transport and take what arrives where it lies, without copies
+    #[arg(long, short = 'Z')]
+    zerocopy: bool,
+
     /// The server sends, the client receives
     #[arg(long, short = 'R', conflicts_with = "bidir")]
     reverse: bool,

@@ -99,6 +99,9 @@ pub(super) struct Request {
     pub(super) time_ms: u64,
     /// Bytes that each connection sends, instead of a time.
     pub(super) bytes: Option<u64>,
+    /// Lend buffers to the transport and take them from it, without copies.
+    #[serde(default)]
+    pub(super) zerocopy: bool,
 }
 
 /// The service under test.
@@ -295,6 +298,7 @@ mod tests {
             parallel: 1,
             time_ms: 1,
             bytes: None,
+            zerocopy: false,
         };
         assert_eq!(good.check(), Ok(()));
         let mut bad = good;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use weft_socket::{RecvError, Socket};
+use weft_socket::{Bytes, RecvError, Socket};
 
 use super::protocol::{ConnectionResult, LOOK_INTERVAL, Request, is_pause_recv, is_pause_send};
 use weft_base::Service;
@@ -87,6 +87,7 @@ impl Flow {
                 socket: socket.clone(),
                 count: sent.clone(),
                 size,
+                lends: request.zerocopy,
                 limit: request.bytes,
                 time: request.bytes.is_none().then(|| request.time()),
                 stop: stop.clone(),
@@ -98,6 +99,7 @@ impl Flow {
                 socket: socket.clone(),
                 count: received.clone(),
                 size,
+                takes: request.zerocopy,
                 expected: expected.clone(),
             };
             thread::spawn(move || load.run(started_at))
@@ -151,6 +153,8 @@ struct Sending {
     socket: Socket,
     count: Arc<Count>,
     size: usize,
+    /// Whether the transport shares the data instead of copying it.
+    lends: bool,
     limit: Option<u64>,
     /// When to stop, counted from the start. Its own clock tells: under real-time priority no other thread of this core
     /// runs while this one does.
@@ -160,14 +164,19 @@ struct Sending {
 
 impl Sending {
     fn run(&self, started_at: Instant) -> Option<String> {
-        let data: Vec<u8> = (0..=255).cycle().take(self.size).collect();
+        let data: Bytes = (0..=255).cycle().take(self.size).collect();
         let mut left = self.limit.unwrap_or(u64::MAX);
         let error = loop {
             if left == 0 || self.stop.load(Ordering::Relaxed) || self.is_over(started_at) {
                 break None;
             }
             let len = self.size.min(usize::try_from(left).unwrap_or(usize::MAX));
-            match self.socket.send(&data[..len]) {
+            let sent = if self.lends {
+                self.socket.send_lent(&data.slice(..len))
+            } else {
+                self.socket.send(&data[..len])
+            };
+            match sent {
                 Ok(sent) => {
                     self.count.add(sent);
                     left -= sent as u64;
@@ -192,6 +201,8 @@ struct Receiving {
     socket: Socket,
     count: Arc<Count>,
     size: usize,
+    /// Whether it takes what arrives where it lies.
+    takes: bool,
     expected: Arc<AtomicU64>,
 }
 
@@ -202,7 +213,12 @@ impl Receiving {
         let mut heard_at = Instant::now();
         loop {
             // What was sent is known only at the end; the counter is compared when nothing comes any more.
-            match self.socket.recv(&mut buffer) {
+            let received = if self.takes {
+                self.socket.recv_message().map(|message| message.len())
+            } else {
+                self.socket.recv(&mut buffer)
+            };
+            match received {
                 Ok(0) if is_stream => return self.early_end(started_at),
                 Ok(len) => {
                     self.count.add(len);

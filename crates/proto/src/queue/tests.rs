@@ -1,0 +1,201 @@
+use super::*;
+
+fn datagrams(mss: u16, coalesce: bool) -> SendQueue {
+    let mut queue = SendQueue::new(Service::Datagram, mss);
+    queue.configure(mss, coalesce, true);
+    queue
+}
+
+fn drain(queue: &mut SendQueue) -> Vec<(Vec<u8>, bool)> {
+    std::iter::from_fn(|| queue.pop()).map(|out| (out.payload.to_vec(), out.eom)).collect()
+}
+
+/// [CDP-DG-2] A message alone travels plain, also where coalescing is agreed; so a full MSS fits one packet.
+#[test]
+fn a_message_alone_travels_plain() {
+    for len in [0, 1, 509, 510, 511, 512] {
+        let mut queue = datagrams(512, true);
+        queue.push(&vec![7; len]);
+        assert_eq!(drain(&mut queue), [(vec![7; len], true)], "{len} bytes");
+        assert_eq!(queue.bytes(), 0);
+    }
+}
+
+/// [CDP-COA-1] [CDP-COA-2] [CDP-COA-3] Small messages share a packet as records that fill it exactly.
+#[test]
+fn small_messages_share_a_packet() {
+    let mut queue = datagrams(512, true);
+    for message in [&b"a"[..], b"", b"hello"] {
+        queue.push(message);
+    }
+    let expected = b"\x00\x01a\x00\x00\x00\x05hello".to_vec();
+    assert_eq!(drain(&mut queue), [(expected, false)]);
+}
+
+/// [CDP-COA-4] [CDP-DG-4] [CDP-DG-5] A long message goes on with MORE in full packets.
+#[test]
+fn a_long_message_spans_packets_as_records() {
+    let mut queue = datagrams(512, true);
+    queue.push(&[9; 1100]);
+    let packets = drain(&mut queue);
+    assert_eq!(packets.len(), 3);
+    assert_eq!(packets[0].0[..2], [0x81, 0xFE]);
+    assert_eq!((packets[0].0.len(), packets[0].1), (512, false));
+    assert_eq!((packets[2].0.len(), packets[2].1), (80, true), "the last part is alone, so plain");
+}
+
+/// [CDP-COA-4] Messages follow each other without a gap: every packet but the last is full.
+#[test]
+fn long_messages_begin_where_the_last_one_ended() {
+    for len in [300, 400, 513, 700, 1100] {
+        let mut queue = datagrams(512, true);
+        let messages: Vec<Vec<u8>> = (0..40).map(|n| vec![n; len]).collect();
+        messages.iter().for_each(|message| queue.push(message));
+        let packets = drain(&mut queue);
+        let (last, full) = packets.split_last().unwrap();
+        // a packet with less room than a record's head is as full as can be
+        assert!(full.iter().all(|(data, eom)| data.len() >= 510 && !eom), "{len}");
+        assert_eq!(joined(full, last), messages, "{len}");
+        assert_eq!(queue.bytes(), 0);
+    }
+}
+
+/// A buffer that is lent is not copied, and what was sent before and after it keeps its place.
+#[test]
+fn lent_bytes_lie_where_they_lay() {
+    let lent = Bytes::from(vec![2; 1300]);
+    let within = |part: &[u8]| lent.as_ptr_range().contains(&part.as_ptr());
+    let mut queue = SendQueue::new(Service::Stream, 512);
+    queue.push(&[1; 100]);
+    queue.push_lent(lent.clone());
+    queue.push(&[3; 100]);
+    assert_eq!(queue.bytes(), 1500);
+    let parts: Vec<Bytes> = std::iter::from_fn(|| queue.pop()).map(|out| out.payload).collect();
+    let lens: Vec<usize> = parts.iter().map(Bytes::len).collect();
+    assert_eq!(lens, [100, 512, 512, 276, 100]);
+    assert_eq!(parts.concat(), [vec![1; 100], vec![2; 1300], vec![3; 100]].concat());
+    assert_eq!(parts.iter().map(|part| within(part)).collect::<Vec<_>>(), [false, true, true, true, false]);
+}
+
+/// [CDP-DG-2] [CDP-DG-4] Lent messages travel plain, cut where they exceed a packet, unless records do better.
+#[test]
+fn lent_messages_travel_plain_or_as_records() {
+    let lent = Bytes::from(vec![2; 1100]);
+    let mut queue = datagrams(512, false);
+    queue.push_lent(lent.clone());
+    let packets = drain(&mut queue);
+    assert_eq!(
+        packets.iter().map(|(data, eom)| (data.len(), *eom)).collect::<Vec<_>>(),
+        [(512, false), (512, false), (76, true)]
+    );
+    let mut queue = datagrams(512, true);
+    queue.push(&[1; 10]);
+    queue.push_lent(lent.slice(..500));
+    queue.push_lent(lent.slice(..3));
+    queue.push_lent(lent.slice(..0));
+    let expected = b"\x00\x03\x02\x02\x02\x00\x00".to_vec();
+    assert_eq!(drain(&mut queue), [(vec![1; 10], true), (vec![2; 500], true), (expected, false)]);
+    queue.push_lent(lent);
+    assert!(drain(&mut queue).iter().rev().skip(1).all(|(_, eom)| !eom), "records go on with MORE");
+}
+
+/// What a receiver makes of the packets: by the records of all but the last, which may be plain.
+fn joined(full: &[(Vec<u8>, bool)], last: &(Vec<u8>, bool)) -> Vec<Vec<u8>> {
+    let (mut messages, mut open) = (Vec::new(), Vec::new());
+    for (packet, _) in full.iter().chain(std::iter::once(last).filter(|(_, eom)| !eom)) {
+        let mut rest = &packet[..];
+        while let [a, b, tail @ ..] = rest {
+            let head = u16::from_be_bytes([*a, *b]);
+            let (part, after) = tail.split_at(usize::from(head & 0x7FFF));
+            open.extend_from_slice(part);
+            if head & 0x8000 == 0 {
+                messages.push(std::mem::take(&mut open));
+            } else {
+                assert!(after.is_empty(), "[CDP-COA-4] only the last record of a packet goes on");
+            }
+            rest = after;
+        }
+    }
+    if last.1 {
+        open.extend_from_slice(&last.0);
+        messages.push(open);
+    }
+    messages
+}
+
+/// [CDP-SVC-3] Not even the head of an empty message goes where it does not fit.
+#[test]
+fn an_empty_message_needs_room_for_its_head() {
+    for filled in 505..=510 {
+        let mut queue = datagrams(512, true);
+        queue.push(&vec![1; filled - 2 * records::RECORD_HEAD - 100]);
+        queue.push(&[2; 100]);
+        queue.push(&[]);
+        queue.push(&[]);
+        let packets = drain(&mut queue);
+        assert!(packets.iter().all(|(data, _)| data.len() <= 512), "{filled} bytes");
+    }
+}
+
+/// [CDP-COA-4] Small messages are not split, nor any where the peer announced no MESSAGE.
+#[test]
+fn what_is_not_split_keeps_to_one_packet() {
+    for (len, may_split) in [(200, true), (400, false)] {
+        let mut queue = SendQueue::new(Service::Datagram, 512);
+        queue.configure(512, true, may_split);
+        (0..40).for_each(|n| queue.push(&vec![n; len]));
+        let packets = drain(&mut queue);
+        let per_packet = 512 / (len + records::RECORD_HEAD);
+        assert_eq!(packets.len(), 40_usize.div_ceil(per_packet), "{len} bytes");
+    }
+}
+
+/// [CDP-DG-4] Without coalescing a long message travels plain with EOM only in the last packet.
+#[test]
+fn a_long_message_spans_packets_plain() {
+    let mut queue = datagrams(512, false);
+    queue.push(&[9; 1024]);
+    let eoms: Vec<_> = drain(&mut queue).into_iter().map(|(data, eom)| (data.len(), eom)).collect();
+    assert_eq!(eoms, [(512, false), (512, true)]);
+}
+
+/// [CDP-STR-2] [CDP-STR-3] A stream is cut into full segments without EOM, none empty.
+#[test]
+fn a_stream_is_cut_when_it_leaves() {
+    let mut queue = SendQueue::new(Service::Stream, 512);
+    queue.configure(512, true, false);
+    let data: Vec<u8> = (0..200_000_u32).map(|i| i.to_le_bytes()[0]).collect();
+    for piece in data.chunks(777) {
+        queue.push(piece);
+    }
+    assert_eq!(queue.bytes(), data.len());
+    let packets = drain(&mut queue);
+    assert!(packets.iter().all(|(data, eom)| !eom && !data.is_empty() && data.len() <= 512));
+    assert_eq!(packets.concat_payloads(), data);
+    assert_eq!(queue.bytes(), 0);
+}
+
+/// While more comes, a stream leaves in full packets, whatever the sizes of the sends.
+#[test]
+fn a_stream_that_is_never_drained_has_no_short_packet() {
+    let mut queue = SendQueue::new(Service::Stream, 1444);
+    queue.configure(1444, true, false);
+    queue.push(&[0; 20]);
+    assert_eq!(queue.pop().map(|out| out.payload.len()), Some(20));
+    for round in 0..100 {
+        queue.push(&vec![round; 131_072]);
+        while queue.bytes() >= 62 << 10 {
+            assert_eq!(queue.pop().map(|out| out.payload.len()), Some(1444), "round {round}");
+        }
+    }
+}
+
+trait Payloads {
+    fn concat_payloads(&self) -> Vec<u8>;
+}
+
+impl Payloads for Vec<(Vec<u8>, bool)> {
+    fn concat_payloads(&self) -> Vec<u8> {
+        self.iter().flat_map(|(data, _)| data.clone()).collect()
+    }
+}
