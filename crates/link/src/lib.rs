@@ -33,6 +33,7 @@ pub mod pcap;
 pub mod probe;
 mod recv_batch;
 mod send_batch;
+mod sockopt;
 mod trace;
 pub mod udp;
 mod wait;

@@ -106,6 +106,8 @@ pub struct LinkStats {
     pub receive_calls: u64,
     /// Packets that arrived cut off and were dropped.
     pub receive_truncated: u64,
+    /// Packets that found the kernel's receive buffer, or the ring, full.
+    pub receive_overflows: u64,
     /// Errors that the underlay reported while receiving, such as a peer's port being closed.
     pub receive_errors: u64,
     /// Packets handed to the underlay.

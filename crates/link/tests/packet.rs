@@ -88,10 +88,11 @@ fn only_frames_of_our_type_for_this_interface_are_heard() {
 }
 
 #[test]
-fn a_full_ring_loses_frames_and_goes_on() {
+fn a_full_ring_loses_frames_and_counts_them_and_goes_on() {
     veth::within(1500, || {
         let options = EthernetOptions { ring_bytes: 64 << 10, ..EthernetOptions::default() };
         let [a, b] = veth::ENDS.map(|end| Ethernet::open_with(end, &options).unwrap());
+        let mut lost = 0;
         for round in 0..3 {
             (0..200).for_each(|_| send(&a, b.info().local, &[round; 1000]));
             let mut batch = RecvBatch::with_budget(10);
@@ -101,6 +102,8 @@ fn a_full_ring_loses_frames_and_goes_on() {
                 count += batch.drain().filter(|packet| packet.bytes == [round; 1000][..]).count();
             }
             assert!((30..60).contains(&count), "{count} packets of a round");
+            lost += 200 - count as u64;
+            assert_eq!(b.stats().receive_overflows, lost);
         }
     });
 }

@@ -174,6 +174,23 @@ fn one_receive_takes_about_its_budget_and_leaves_the_rest() {
 }
 
 #[test]
+fn what_finds_the_receive_buffer_full_is_lost_and_counted() {
+    let small = UdpOptions { buffer_bytes: 16 << 10, gro: false, ..UdpOptions::default() };
+    let (here, there) = (open(HOMES[0], &small), open(HOMES[0], &small));
+    for number in 0..300 {
+        let mut batch = SendBatch::new();
+        push(&mut batch, there.info().local, &packet(number, 1000));
+        here.send(&mut batch).unwrap();
+    }
+    let (mut packets, mut count) = (RecvBatch::new(), 0);
+    while there.recv(&mut packets).unwrap() > 0 {
+        count += packets.drain().count() as u64;
+    }
+    assert!(count < 300, "the buffer was never full");
+    assert_eq!(there.stats().receive_overflows, 300 - count);
+}
+
+#[test]
 fn an_ipv6_wildcard_socket_serves_ipv4_and_tells_ipv4_addresses() {
     let both = open("[::]:0", &UdpOptions::default());
     let four = open(HOMES[0], &UdpOptions::default());

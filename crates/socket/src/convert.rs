@@ -300,6 +300,7 @@ fn port_stats(port: &weft_engine::PortStats) -> PortStats {
         bytes_out: port.counters.sent_bytes,
         receive_calls: port.counters.receive_calls,
         send_calls: port.counters.send_calls,
+        receive_overflows: port.counters.receive_overflows,
         sleeps: port.sleeps,
         backlogged: port.backlogged,
         stuck_drops: port.stuck_drops,

@@ -157,6 +157,8 @@ pub struct PortStats {
     pub receive_calls: u64,
     /// Send calls that took something.
     pub send_calls: u64,
+    /// Packets that found the kernel's receive buffer full, as a network would drop them.
+    pub receive_overflows: u64,
     /// Times a thread went to sleep waiting for the link.
     pub sleeps: u64,
     /// Packets left at a slot that was busy.
@@ -261,7 +263,7 @@ impl PortStats {
     fn to_json(&self) -> String {
         format!(
             "{{\"link\":{},\"underlay\":\"{}\",\"turns\":{},\"busy_turns\":{},\"packets_in\":{},\"packets_out\":{},\
-             \"bytes_in\":{},\"bytes_out\":{},\"receive_calls\":{},\"send_calls\":{},\"sleeps\":{},\"backlogged\":{},\"stuck_drops\":{}}}",
+             \"bytes_in\":{},\"bytes_out\":{},\"receive_calls\":{},\"send_calls\":{},\"sleeps\":{},\"backlogged\":{},\"stuck_drops\":{},\"receive_overflows\":{}}}",
             quoted(&self.link),
             self.underlay,
             self.turns,
@@ -274,7 +276,8 @@ impl PortStats {
             self.send_calls,
             self.sleeps,
             self.backlogged,
-            self.stuck_drops
+            self.stuck_drops,
+            self.receive_overflows
         )
     }
 }

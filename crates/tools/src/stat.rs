@@ -93,7 +93,6 @@ fn show(args: &Args) -> Result<(), Failure> {
 fn lines(name: &str, node: &Value) -> Vec<String> {
     let mut lines = vec![format!("{name}  node {} at {}", text(&node["node"]), underlay(&node["underlay"]))];
     for port in array(&node["ports"]) {
-        let stuck = number(&port["stuck_drops"]);
         lines.push(format!(
             "    {}: in {} packets, {}  out {} packets, {}  per call {:.1} in, {:.1} out{}",
             text(&port["link"]),
@@ -103,7 +102,7 @@ fn lines(name: &str, node: &Value) -> Vec<String> {
             units::bytes(number(&port["bytes_out"])),
             ratio(&port["packets_in"], &port["receive_calls"]),
             ratio(&port["packets_out"], &port["send_calls"]),
-            if stuck > 0 { format!("  dropped {stuck} that the link did not take") } else { String::new() },
+            drops_text(number(&port["stuck_drops"]), number(&port["receive_overflows"])),
         ));
     }
     let drops: Vec<String> = node["drops"]
@@ -127,6 +126,18 @@ fn lines(name: &str, node: &Value) -> Vec<String> {
         lines.extend(connection_lines(connection));
     }
     lines
+}
+
+/// What a port lost between its link and the kernel.
+fn drops_text(stuck: u64, overflows: u64) -> String {
+    let mut text = String::new();
+    if stuck > 0 {
+        text += &format!("  dropped {stuck} that the link did not take");
+    }
+    if overflows > 0 {
+        text += &format!("  lost {overflows} that found the receive buffer full");
+    }
+    text
 }
 
 fn connection_lines(c: &Value) -> [String; 4] {
@@ -205,7 +216,8 @@ mod tests {
     fn a_node_is_shown_with_links_listeners_and_connections() {
         let node = serde_json::json!({
             "node": "0x800001", "underlay": "127.0.0.1:9", "drops": {"short": 3},
-            "ports": [{"link": "udp", "packets_in": 10, "receive_calls": 4, "bytes_in": 2048, "stuck_drops": 5}],
+            "ports": [{"link": "udp", "packets_in": 10, "receive_calls": 4, "bytes_in": 2048, "stuck_drops": 5,
+                       "receive_overflows": 7}],
             "listeners": [{"address": "0x800001:7", "service": "stream", "accepted": 2}],
             "connections": [{"state": "ESTABLISHED", "service": "stream", "rtt_ns": 120_000, "limited_by": "path loss"}],
         });
@@ -215,6 +227,7 @@ mod tests {
             "udp: in 10 packets, 2.00 KiB",
             "per call 2.5 in",
             "dropped 5 that the link did not take",
+            "lost 7 that found the receive buffer full",
             "dropped: short 3",
             "LISTEN       stream    0x800001:7  waiting 0, half-open 0, accepted 2",
             "ESTABLISHED",

@@ -167,6 +167,8 @@ impl Link for Ethernet {
     }
 
     fn stats(&self) -> LinkStats {
+        // The kernel forgets what it has told.
+        self.counters.receive_overflows.add(socket::take_overflows(self.fd()));
         self.counters.read()
     }
 }

@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::ethernet::TAG_BYTES;
-use super::socket;
+use crate::sockopt;
 
 /// Bytes in a slot before the byte after the EtherType: the kernel's header and the Ethernet head, filled up to cache lines, so
 /// that packets start on one.
@@ -91,10 +91,10 @@ pub(super) struct Frame<'a> {
 impl Ring {
     /// Has the kernel make a ring of `layout` for the socket `fd`, which is not bound yet.
     pub(super) fn new(fd: BorrowedFd<'_>, layout: Layout) -> io::Result<Self> {
-        socket::set(fd, libc::SOL_PACKET, libc::PACKET_VERSION, &libc::tpacket_versions::TPACKET_V2)?;
+        sockopt::set(fd, libc::SOL_PACKET, libc::PACKET_VERSION, &libc::tpacket_versions::TPACKET_V2)?;
         let reserve = u32::try_from(PACKET_AT - PACKET_AT_LEAST).map_err(io::Error::other)?;
-        socket::set(fd, libc::SOL_PACKET, libc::PACKET_RESERVE, &reserve)?;
-        socket::set(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &layout.request())?;
+        sockopt::set(fd, libc::SOL_PACKET, libc::PACKET_RESERVE, &reserve)?;
+        sockopt::set(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &layout.request())?;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         // SAFETY: no address is asked for, and the kernel checks the length against the ring it made.

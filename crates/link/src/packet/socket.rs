@@ -1,12 +1,12 @@
 //! What is asked of the kernel when a packet socket is opened.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
 
 use super::ethernet::ETHERTYPE;
+use crate::sockopt;
 
 /// A packet socket that hears nothing yet.
 pub(super) fn open() -> io::Result<OwnedFd> {
@@ -46,25 +46,31 @@ pub(super) fn bind(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
 
 /// Sends past the queueing discipline, straight to the device. A kernel that cannot sends by the discipline.
 pub(super) fn bypass_queue(fd: BorrowedFd<'_>) {
-    let _ = set(fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1i32);
+    let _ = sockopt::set(fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1i32);
 }
 
 /// Asks for a send buffer of `bytes`: past the system's limit if that is permitted, else up to it.
 pub(super) fn enlarge_send_buffer(fd: BorrowedFd<'_>, bytes: usize) {
     let wanted = i32::try_from(bytes).unwrap_or(i32::MAX);
     // A smaller buffer is no error: the kernel gives what its limits allow.
-    let _ = set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &wanted)
-        .or_else(|_| set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &wanted));
+    let _ = sockopt::set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &wanted)
+        .or_else(|_| sockopt::set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &wanted));
 }
 
 /// Bytes the kernel keeps for frames to be sent.
 pub(super) fn send_buffer_bytes(fd: RawFd) -> usize {
-    get_int(fd, libc::SOL_SOCKET, libc::SO_SNDBUF).and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0)
+    sockopt::integers(fd, libc::SOL_SOCKET, libc::SO_SNDBUF).map_or(0, |[bytes]| bytes as usize)
 }
 
 /// Takes the error that lies at the socket, such as that its interface went down; `None` if none does.
 pub(super) fn take_error(fd: RawFd) -> Option<i32> {
-    get_int(fd, libc::SOL_SOCKET, libc::SO_ERROR).filter(|&error| error != 0)
+    let [error] = sockopt::integers(fd, libc::SOL_SOCKET, libc::SO_ERROR)?;
+    (error != 0).then_some(error.cast_signed())
+}
+
+/// Frames that found the ring full since this was last asked.
+pub(super) fn take_overflows(fd: RawFd) -> usize {
+    sockopt::integers(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS).map_or(0, |[_, drops]| drops as usize)
 }
 
 /// Claims the interface for one node of this network namespace: an Ethernet address has no ports, so that two nodes would hear
@@ -76,23 +82,4 @@ pub(super) fn claim(index: u32) -> io::Result<Option<UnixDatagram>> {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Sets an option to `value`, which is of the type that the option wants.
-pub(super) fn set<T: Copy>(fd: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Result<()> {
-    let len = libc::socklen_t::try_from(size_of::<T>()).map_err(io::Error::other)?;
-    // SAFETY: the value lives through the call and has the length given.
-    match unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), len) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-fn get_int(fd: RawFd, level: i32, name: i32) -> Option<i32> {
-    let mut value = MaybeUninit::<i32>::uninit();
-    let mut len = libc::socklen_t::try_from(size_of::<i32>()).ok()?;
-    // SAFETY: the value and its length are ours and live through the call.
-    let result = unsafe { libc::getsockopt(fd, level, name, value.as_mut_ptr().cast(), &raw mut len) };
-    // SAFETY: the kernel wrote the whole integer.
-    (result == 0 && len as usize == size_of::<i32>()).then(|| unsafe { value.assume_init() })
 }

@@ -22,7 +22,7 @@ use socket2::Socket;
 
 use crate::counters::Counters;
 use crate::link::HEADER_BYTES;
-use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, interface};
+use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, interface, sockopt};
 use direct::Direct;
 pub(crate) use rhythm::Rhythm;
 
@@ -189,7 +189,9 @@ impl Link for Udp {
     }
 
     fn stats(&self) -> LinkStats {
-        self.counters.read()
+        let fds = [Some(self.socket.as_raw_fd()), self.second_fd()];
+        let receive_overflows = fds.into_iter().flatten().map(sockopt::overflows).sum();
+        LinkStats { receive_overflows, ..self.counters.read() }
     }
 }
 
