@@ -1,5 +1,6 @@
 //! The packet link on a cable of two Ethernet interfaces, in a network namespace of the test's own.
 
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -104,6 +105,41 @@ fn a_full_ring_loses_frames_and_counts_them_and_goes_on() {
             assert!((30..60).contains(&count), "{count} packets of a round");
             lost += 200 - count as u64;
             assert_eq!(b.stats().receive_overflows, lost);
+        }
+    });
+}
+
+#[test]
+fn what_one_peer_sends_comes_by_one_link_of_a_group_and_many_peers_use_them_all() {
+    veth::within(1500, || {
+        let group = Ethernet::open_group("wfb", 3, &EthernetOptions::default()).unwrap();
+        assert!(group.iter().all(|link| link.info().local == group[0].info().local));
+        assert!(matches!(Ethernet::open("wfb"), Err(OpenError::InUse(_))));
+        let raw = Raw::on(index_of(c"wfa"));
+        let mut ways: HashMap<u8, usize> = HashMap::new();
+        for round in 0..4 {
+            for peer in 0..60 {
+                let source = [2, 0, 0, 0, 1, peer];
+                raw.send(&[&group[0].mac().0[..], &source, &[0x88, 0xB5], &[peer, round], &[7; 60]].concat());
+            }
+            let mut count = 0;
+            for (index, link) in group.iter().enumerate() {
+                let mut batch = RecvBatch::new();
+                link.recv(&mut batch).unwrap();
+                for packet in batch.drain() {
+                    assert_eq!(packet.bytes[1], round);
+                    assert_eq!(*ways.entry(packet.bytes[0]).or_insert(index), index);
+                    count += 1;
+                }
+            }
+            assert_eq!(count, 60);
+        }
+        let used: HashSet<usize> = ways.values().copied().collect();
+        assert_eq!((ways.len(), used.len()), (60, 3));
+        let peer = Ethernet::open("wfa").unwrap();
+        for link in &group {
+            send(link, peer.mac().underlay(), &[9; 60]);
+            assert_eq!(receive(&peer, 1), [[9; 60]]);
         }
     });
 }

@@ -6,6 +6,7 @@
 mod address;
 mod error;
 mod ethernet;
+mod fanout;
 mod recv;
 mod ring;
 mod send;
@@ -15,9 +16,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use crate::counters::Counters;
+use crate::interface::Device;
 use crate::link::HEADER_BYTES;
 use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, interface};
 pub use address::{Mac, ParseMacError, UnderlayText};
@@ -68,8 +70,8 @@ pub struct Ethernet {
     mtu: u32,
     counters: Counters,
     receive_buffer_bytes: usize,
-    /// Keeps other nodes off the interface.
-    _claim: UnixDatagram,
+    /// Keeps other nodes off the interface; shared by the links of a group.
+    _claim: Arc<UnixDatagram>,
 }
 
 /// What the one thread that receives owns.
@@ -93,34 +95,42 @@ impl Ethernet {
     /// # Errors
     /// See [`OpenError`].
     pub fn open_with(name: &str, wanted: &EthernetOptions) -> Result<Self, OpenError> {
-        let device = interface::device(name).map_err(OpenError::system("the interface's address"))?;
-        let device = device.ok_or_else(|| OpenError::NoInterface(name.to_owned()))?;
-        let own = device.ethernet.ok_or_else(|| OpenError::NotEthernet(name.to_owned()))?;
-        let socket = socket::open().map_err(|error| {
-            let is_refused = error.kind() == io::ErrorKind::PermissionDenied;
-            if is_refused { OpenError::NotPermitted } else { OpenError::system("a packet socket")(error) }
-        })?;
-        if !device.is_up {
-            return Err(OpenError::Down(name.to_owned()));
-        }
-        let claim = socket::claim(device.index).map_err(OpenError::system("a claim to the interface"))?;
-        let claim = claim.ok_or_else(|| OpenError::InUse(name.to_owned()))?;
-        let mtu = device.mtu.min(PACKET_BYTES_MAX);
+        Self::at(&Place::take(name)?, wanted)
+    }
+
+    /// Opens `count` links on the interface `name`, at least one, which share what arrives: all that one Ethernet address sends
+    /// comes by one of them. Each sends as the only one would, and has a ring of its own.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open_group(name: &str, count: usize, wanted: &EthernetOptions) -> Result<Vec<Self>, OpenError> {
+        let place = Place::take(name)?;
+        let group: Vec<Self> =
+            (0..count.max(1)).map(|_| Self::at(&place, wanted)).collect::<Result<_, _>>()?;
+        let sockets: Vec<BorrowedFd<'_>> = group.iter().map(Self::as_fd).collect();
+        fanout::join(&sockets).map_err(OpenError::system("a group of packet sockets"))?;
+        Ok(group)
+    }
+
+    fn at(place: &Place, wanted: &EthernetOptions) -> Result<Self, OpenError> {
+        let socket = socket::open().map_err(OpenError::system("a packet socket"))?;
+        let mtu = place.device.mtu.min(PACKET_BYTES_MAX);
         let layout = Layout::new(mtu as usize, wanted.ring_bytes);
         let ring = Ring::new(socket.as_fd(), layout).map_err(OpenError::system("memory for a ring"))?;
         if wanted.bypass_queue {
             socket::bypass_queue(socket.as_fd());
         }
         socket::enlarge_send_buffer(socket.as_fd(), wanted.send_buffer_bytes);
-        socket::bind(socket.as_fd(), device.index).map_err(OpenError::system("frames of the interface"))?;
+        socket::bind(socket.as_fd(), place.device.index)
+            .map_err(OpenError::system("frames of the interface"))?;
         Ok(Self {
             socket,
             receiver: Mutex::new(Receiver { ring, looks_in_vain: 0 }),
-            own: Mac(own),
+            own: place.own,
             mtu,
             counters: Counters::default(),
             receive_buffer_bytes: layout.bytes(),
-            _claim: claim,
+            _claim: place.claim.clone(),
         })
     }
 
@@ -136,6 +146,31 @@ impl Ethernet {
 
     fn fd(&self) -> RawFd {
         self.socket.as_raw_fd()
+    }
+}
+
+/// An interface that is up and this process's.
+struct Place {
+    device: Device,
+    own: Mac,
+    claim: Arc<UnixDatagram>,
+}
+
+impl Place {
+    fn take(name: &str) -> Result<Self, OpenError> {
+        let device = interface::device(name).map_err(OpenError::system("the interface's address"))?;
+        let device = device.ok_or_else(|| OpenError::NoInterface(name.to_owned()))?;
+        let own = device.ethernet.map(Mac).ok_or_else(|| OpenError::NotEthernet(name.to_owned()))?;
+        permission().map_err(|error| {
+            let is_refused = error.kind() == io::ErrorKind::PermissionDenied;
+            if is_refused { OpenError::NotPermitted } else { OpenError::system("a packet socket")(error) }
+        })?;
+        if !device.is_up {
+            return Err(OpenError::Down(name.to_owned()));
+        }
+        let claim = socket::claim(device.index).map_err(OpenError::system("a claim to the interface"))?;
+        let claim = Arc::new(claim.ok_or_else(|| OpenError::InUse(name.to_owned()))?);
+        Ok(Self { device, own, claim })
     }
 }
 

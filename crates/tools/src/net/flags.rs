@@ -35,6 +35,13 @@ pub struct NodeFlags {
     #[arg(long, value_name = "LINK", default_value_t, hide_default_value = true, conflicts_with = "bind")]
     pub link: LinkChoice,
 
+    /// Sockets or rings that share what arrives, each served by a thread of its own where there are as many workers
+    ///
+    /// All that one peer sends comes by one of them, so they share the work of a node with many peers.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_ports,
+        conflicts_with_all = ["pcap", "trace", "fault", "fault_in"])]
+    pub ports: usize,
+
     /// Threads that do nothing but move packets
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub workers: usize,
@@ -221,6 +228,16 @@ fn with<T>(options: Options, value: Option<T>, set: impl FnOnce(Options, T) -> O
     match value {
         Some(value) => set(options, value),
         None => options,
+    }
+}
+
+/// Most ports of one node: each has its buffers, threads and descriptors.
+const PORTS_MAX: usize = 64;
+
+fn parse_ports(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(ports) if (1..=PORTS_MAX).contains(&ports) => Ok(ports),
+        _ => Err(format!("give 1 to {PORTS_MAX}")),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_base::limits;
-use weft_link::{Ethernet, Fault, FaultCounts, Faults, Link, Pcap, Trace, Udp};
+use weft_link::{Ethernet, EthernetOptions, Fault, FaultCounts, Faults, Link, Pcap, Trace, Udp};
 use weft_socket::{Node, OpenError};
 
 use super::{LinkChoice, NodeFlags};
@@ -78,15 +78,21 @@ impl LocalNode {
         if let Some(spin) = flags.spin_time {
             builder = builder.spin(spin);
         }
+        let is_wrapped =
+            flags.pcap.is_some() || flags.trace || flags.fault.is_some() || flags.fault_in.is_some();
         let mut opened = Wrapped::default();
-        if flags.link != LinkChoice::Udp
-            || flags.pcap.is_some()
-            || flags.trace
-            || flags.fault.is_some()
-            || flags.fault_in.is_some()
-        {
-            opened = Wrapped::around(flags, bind)?;
-            builder = builder.link(opened.link.take().ok_or_else(|| bind_failure(bind, "no link"))?);
+        match &flags.link {
+            _ if is_wrapped => {
+                opened = Wrapped::around(flags, bind)?;
+                builder = builder.link(opened.link.take().ok_or_else(|| bind_failure(bind, "no link"))?);
+            }
+            LinkChoice::Udp => builder = builder.ports(flags.ports),
+            LinkChoice::Packet(interface) => {
+                let group = Ethernet::open_group(interface, flags.ports, &EthernetOptions::default());
+                for link in group.map_err(|error| told(Code::Address, &error))? {
+                    builder = builder.link(Arc::new(link));
+                }
+            }
         }
         let node = builder.open().map_err(|error| open_failure(&error, bind))?;
         Ok(Self(Arc::new(Opened { node, fault: opened.fault, pcap: opened.pcap })))

@@ -106,7 +106,12 @@ pub(crate) struct Server {
 impl Server {
     /// Starts `weft WORDS --bind 127.0.0.1:0 --json`, and waits for the line that says where it listens.
     pub(crate) fn start(words: &[&str]) -> Self {
-        let words = [words, &["--bind", "127.0.0.1:0", "--json"]].concat();
+        Self::start_on(&["--bind", "127.0.0.1:0"], words)
+    }
+
+    /// As [`Server::start`], where `home` says.
+    pub(crate) fn start_on(home: &[&str], words: &[&str]) -> Self {
+        let words = [words, home, &["--json"]].concat();
         let mut child = spawn(Path::new("."), &words);
         let (sender, lines) = mpsc::channel();
         follow(child.stdout.take().unwrap(), sender.clone());
