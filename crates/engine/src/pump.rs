@@ -286,7 +286,7 @@ fn send(port: &Port, out: &mut Outbox) {
             Ok(_) => break,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && !waited => {
                 waited = true;
-                if let Some(fd) = port.link.poll_fd() {
+                if let Some(fd) = port.link.send_fd() {
                     // Whatever comes of it, the link is tried once more.
                     let _ = weft_link::wait_for(&mut [LinkInterest::writable(fd)], Some(LINK_PATIENCE));
                 }

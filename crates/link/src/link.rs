@@ -47,6 +47,11 @@ pub trait Link: Send + Sync {
         None
     }
 
+    /// A descriptor that is writable when [`Link::send`] would take more.
+    fn send_fd(&self) -> Option<RawFd> {
+        self.poll_fd()
+    }
+
     /// How long until the link itself has something to do, counted from now: `None` for a plain device.
     ///
     /// A link that delays packets wants [`Link::recv`] called again after this time, although nothing new arrived.
@@ -147,6 +152,10 @@ impl<L: Link + ?Sized> Link for Arc<L> {
 
     fn poll_fd(&self) -> Option<RawFd> {
         (**self).poll_fd()
+    }
+
+    fn send_fd(&self) -> Option<RawFd> {
+        (**self).send_fd()
     }
 
     fn second_fd(&self) -> Option<RawFd> {

@@ -88,6 +88,10 @@ impl<L: Link, W: Write + Send> Link for Trace<L, W> {
         LinkInfo { name: format!("trace({})", info.name), ..info }
     }
 
+    fn send_fd(&self) -> Option<RawFd> {
+        self.inner.send_fd()
+    }
+
     fn second_fd(&self) -> Option<RawFd> {
         self.inner.second_fd()
     }

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use bytes::Bytes;
-use weft_link::{Interest, Link, RecvBatch, SendBatch, Udp, UdpOptions, wait, wait_for};
+use weft_link::{Interest, Link, RecvBatch, SendBatch, Trace, Udp, UdpOptions, wait, wait_for};
 
 use helpers::*;
 
@@ -56,6 +56,8 @@ fn a_group_that_is_too_large_for_the_interface_is_dropped_whole_and_grouping_goe
 fn what_the_kernel_does_not_take_now_stays_in_the_batch_and_leaves_later() {
     in_namespace(&["tc qdisc add dev lo root tbf rate 80mbit burst 64k limit 10mb"], || {
         let (here, there) = (udp("127.0.0.1:0", 16 << 10), udp("127.0.0.1:0", 4 << 20));
+        // A wrapper waits for the same.
+        let here = Trace::new(here, io::sink());
         let mut batch = SendBatch::new();
         (0..300).for_each(|n| push(&mut batch, &there, 1000 + n, false));
         let mut pauses = 0;
@@ -63,7 +65,7 @@ fn what_the_kernel_does_not_take_now_stays_in_the_batch_and_leaves_later() {
             assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
             assert!(!batch.is_empty());
             pauses += 1;
-            let mut writable = [Interest::writable(here.poll_fd().unwrap())];
+            let mut writable = [Interest::writable(here.send_fd().unwrap())];
             wait_for(&mut writable, Some(Duration::from_secs(10))).unwrap();
         }
         assert!(pauses > 0, "the send buffer was never full");

@@ -196,6 +196,10 @@ impl<L: Link> Link for Fault<L> {
         LinkInfo { name: format!("fault({})", info.name), ..info }
     }
 
+    fn send_fd(&self) -> Option<RawFd> {
+        self.inner.send_fd()
+    }
+
     fn second_fd(&self) -> Option<RawFd> {
         self.inner.second_fd()
     }

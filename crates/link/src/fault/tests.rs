@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use super::*;
-use crate::{Endpoint, Hub, wait};
+use crate::{Endpoint, Hub, Interest, Udp, wait, wait_for};
 
 const PACKETS: usize = 20_000;
 
@@ -229,6 +229,15 @@ fn the_descriptor_wakes_when_a_delayed_packet_is_due() {
     }
     assert!(started.elapsed() >= Duration::from_millis(20));
     assert_eq!(wait(&[bad.poll_fd().unwrap()], Some(Duration::from_millis(5))).unwrap(), 0);
+}
+
+/// Its own descriptor tells when something is to be received, and never that there is room to send.
+#[test]
+fn whether_there_is_room_to_send_is_the_devices_to_say() {
+    let plain = Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let bad = Fault::new(plain, 1, Faults::NONE, Faults::NONE).unwrap();
+    let mut room = [Interest::writable(bad.send_fd().unwrap())];
+    assert_eq!(wait_for(&mut room, Some(Duration::from_secs(10))).unwrap(), 1);
 }
 
 #[test]

@@ -166,6 +166,10 @@ impl<L: Link, W: Write + Send> Link for Pcap<L, W> {
         LinkInfo { name: format!("pcap({})", info.name), ..info }
     }
 
+    fn send_fd(&self) -> Option<RawFd> {
+        self.inner.send_fd()
+    }
+
     fn second_fd(&self) -> Option<RawFd> {
         self.inner.second_fd()
     }
