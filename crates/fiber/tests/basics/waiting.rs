@@ -1,0 +1,235 @@
+//! What fibers wait for, and what ends a wait.
+
+use super::*;
+
+#[test]
+fn a_cancelled_fiber_unwinds_where_it_waits() {
+    on_fiber(|| {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let alive = Arc::new(());
+        let (theirs, guard) = (semaphore.clone(), alive.clone());
+        let waits = spawn(move || {
+            let _guard = guard;
+            theirs.wait();
+        });
+        let waits = waits.unwrap();
+        yield_now();
+        assert_eq!(Arc::strong_count(&alive), 2);
+        waits.fiber().cancel();
+        assert!(matches!(waits.join(), Err(JoinError::Cancelled)));
+        assert_eq!(Arc::strong_count(&alive), 1);
+        semaphore.post();
+        assert_eq!(semaphore.permits(), 1, "a permit was handed to nobody");
+    });
+}
+
+#[test]
+fn a_fiber_that_is_cancelled_before_it_starts_never_does() {
+    on_fiber(|| {
+        let child = spawn(|| panic!("it started")).unwrap();
+        child.fiber().cancel();
+        assert!(matches!(child.join(), Err(JoinError::Cancelled)));
+    });
+}
+
+#[test]
+fn a_shielded_wait_is_not_cancelled() {
+    on_fiber(|| {
+        let child = spawn(|| {
+            shielded(|| sleep(Duration::from_millis(5)));
+            check_cancelled();
+        });
+        let child = child.unwrap();
+        yield_now();
+        child.fiber().cancel();
+        assert!(matches!(child.join(), Err(JoinError::Cancelled)));
+    });
+}
+
+#[test]
+fn what_may_end_at_a_deadline_does() {
+    on_fiber(|| {
+        let (mutex, semaphore) = (Mutex::new(()), Semaphore::new(0));
+        let held = mutex.lock();
+        assert!(mutex.lock_until(in_a_moment()).is_none());
+        assert!(!semaphore.wait_until(in_a_moment()));
+        assert_eq!(park_until(in_a_moment()), Ok(false));
+        assert_eq!(wait_until_deadline(|| false, in_a_moment()), Err(ConditionError::TimedOut));
+        let (condvar, other) = (Condvar::new(), Mutex::new(()));
+        assert!(!condvar.wait_until(other.lock(), in_a_moment()).1);
+        let never = spawn(|| park().unwrap()).unwrap();
+        let (handle, error) = never.join_until(in_a_moment()).unwrap_err();
+        assert!(matches!(error, JoinError::TimedOut));
+        let never = handle.unwrap();
+        never.fiber().unpark();
+        never.join().unwrap();
+        drop(held);
+        assert!(mutex.lock_until(in_a_moment()).is_some());
+    });
+}
+
+#[test]
+fn sleepers_wake_in_the_order_of_their_deadlines() {
+    let order = on_fiber(|| {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let sleepers: Vec<_> = [30, 10, 20]
+            .map(|time| {
+                let order = order.clone();
+                spawn(move || {
+                    sleep(Duration::from_millis(time));
+                    order.lock().push(time);
+                })
+            })
+            .into();
+        sleepers.into_iter().for_each(|sleeper| sleeper.unwrap().join().unwrap());
+        order.lock().clone()
+    });
+    assert_eq!(order, [10, 20, 30]);
+}
+
+#[test]
+fn a_posted_condition_is_tested_until_it_holds() {
+    on_fiber(|| {
+        let (word, limit) = (Arc::new(AtomicU64::new(0)), 100);
+        let theirs = word.clone();
+        let child = spawn(move || {
+            wait_for(&Condition::not_less(&*theirs, limit)).map(|()| theirs.load(Ordering::Relaxed))
+        });
+        let child = child.unwrap();
+        for _ in 0..limit {
+            word.fetch_add(1, Ordering::Release);
+            yield_now();
+        }
+        assert_eq!(child.join().unwrap(), Ok(100));
+    });
+}
+
+#[test]
+fn conditions_are_tested_under_load_too() {
+    on_fiber(|| {
+        let word = Arc::new(AtomicU64::new(0));
+        let theirs = word.clone();
+        let child = spawn(move || wait_for(&Condition::equal(&*theirs, 1))).unwrap();
+        yield_now();
+        word.store(1, Ordering::Release);
+        let other = spawn(|| {
+            loop {
+                yield_now();
+            }
+        });
+        let mut rounds = 0;
+        while !child.fiber().is_ended() {
+            yield_now();
+            rounds += 1;
+        }
+        assert!(rounds <= 200, "the condition was tested after {rounds} rounds");
+        other.unwrap().fiber().cancel();
+    });
+}
+
+#[test]
+fn a_condition_function_that_panics_is_an_error_of_its_fiber() {
+    on_fiber(|| {
+        let result = wait_until(|| std::panic::resume_unwind(Box::new("no such channel")));
+        assert_eq!(result, Err(ConditionError::Panicked("no such channel".to_owned())));
+    });
+}
+
+#[test]
+fn a_condition_function_that_waits_is_refused() {
+    on_fiber(|| {
+        let semaphore = Semaphore::new(0);
+        let result = wait_until(|| {
+            semaphore.wait();
+            true
+        });
+        let Err(ConditionError::Panicked(message)) = result else { panic!("{result:?}") };
+        assert!(message.contains("stop its worker"), "{message}");
+    });
+}
+
+#[test]
+fn the_barrier_by_join_count_lets_all_joiners_go() {
+    on_fiber(|| {
+        let barrier = spawn(|| wait_for_joiners(5).unwrap()).unwrap().share();
+        let passed = Rc::new(Cell::new(0));
+        let parts: Vec<_> = (0..5)
+            .map(|_| {
+                let (barrier, passed) = (barrier.clone(), passed.clone());
+                yield_now();
+                assert_eq!(passed.get(), 0);
+                spawn_local(move || {
+                    barrier.join().unwrap();
+                    passed.set(passed.get() + 1);
+                })
+            })
+            .collect();
+        parts.into_iter().for_each(|part| part.unwrap().join().unwrap());
+        assert_eq!(passed.get(), 5);
+    });
+}
+
+#[test]
+fn the_poll_hook_wakes_who_waits_for_the_world() {
+    let runtime = Runtime::new().unwrap();
+    let (waiter, calls) = (Waiter::new(), Arc::new(AtomicUsize::new(0)));
+    let (theirs, count) = (waiter.clone(), calls.clone());
+    assert!(runtime.set_poll_hook(move |budget| {
+        assert!(budget > 0);
+        if count.fetch_add(1, Ordering::SeqCst) == 3 {
+            theirs.wake();
+            return 1;
+        }
+        0
+    }));
+    assert!(!runtime.set_poll_hook(|_| 0));
+    runtime.run(move || waiter.wait()).unwrap();
+    assert!(calls.load(Ordering::SeqCst) > 3);
+}
+
+#[test]
+fn words_in_shared_memory_are_waited_for_between_processes() {
+    // SAFETY: a new mapping, shared with children.
+    let place = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    assert_ne!(place, libc::MAP_FAILED);
+    // SAFETY: the page is zero, which is two words, and stays mapped to the end of the process.
+    let [lock, word] = unsafe { &*place.cast::<[AtomicU64; 2]>() };
+    let lock = shared::Mutex::of(lock);
+    lock.lock();
+    // SAFETY: the child calls only what is allowed after fork: it writes a word, polls a lock, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        word.store(1, Ordering::Release);
+        while !lock.try_lock() {
+            std::hint::spin_loop();
+        }
+        word.store(2, Ordering::Release);
+        // SAFETY: ends the process at once.
+        unsafe { libc::_exit(0) };
+    }
+    on_fiber(move || {
+        wait_for(&Condition::equal(word, 1)).unwrap();
+        assert!(lock.unlock());
+        wait_for(&Condition::equal(word, 2)).unwrap();
+        assert!(!lock.lock_until(in_a_moment()));
+    });
+    let mut status = 0;
+    // SAFETY: waits for a child of ours.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+}
+
+#[test]
+fn a_poll_hook_that_panics_does_not_end_its_worker() {
+    let runtime = Runtime::new().unwrap();
+    runtime.set_poll_hook(|_| std::panic::resume_unwind(Box::new("a defect of the hook")));
+    assert_eq!(runtime.run(|| spawn(|| 6).unwrap().join().unwrap()).unwrap(), 6);
+}

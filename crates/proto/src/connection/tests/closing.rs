@@ -1,0 +1,147 @@
+//! Closes, aborts and resets.
+
+use super::*;
+
+/// [CDP-ST-28] [CDP-ST-30] [CDP-ST-35] [CDP-ST-45] [CDP-ST-49] The two-way close, data first.
+/// [CDP-ST-E] Both ends learn the result.
+#[test]
+fn a_close_sends_what_is_queued_and_is_confirmed() {
+    let mut pair = Pair::of(Service::Stream);
+    pair.client.send(b"last words").unwrap();
+    pair.client.close(pair.now);
+    assert_eq!(pair.client.send(b"more"), Err(SendError::Closed), "[CDP-ST-42]");
+    pair.settle();
+    assert_eq!(pair.client.state(), State::Quiet);
+    assert!(pair.client.close_result().unwrap().confirmed);
+    assert_eq!(pair.server().state(), State::CloseWait);
+    assert_eq!(read(pair.server()), b"last words");
+    assert!(pair.server().recv(&mut [0]).unwrap().end_of_file, "[CDP-ST-41]");
+    assert_eq!(pair.server().send(b"x"), Err(SendError::Closed), "[CDP-ST-42]");
+    let now = pair.now;
+    pair.server().close(now);
+    assert_eq!(pair.server().state(), State::Quiet);
+    pair.run(Duration::from_secs(70), false);
+    assert!(pair.client.is_finished() && pair.server().is_finished());
+}
+
+/// [CDP-ST-37] [CDP-ST-B] When both close at once neither is stuck.
+#[test]
+fn a_simultaneous_close_is_confirmed_at_both_ends() {
+    let mut pair = Pair::of(Service::Datagram);
+    let now = pair.now;
+    pair.client.send(b"a").unwrap();
+    pair.server().send(b"b").unwrap();
+    pair.client.close(now);
+    pair.server().close(now);
+    pair.settle();
+    for connection in [&pair.client, pair.server.as_ref().unwrap()] {
+        assert_eq!(connection.state(), State::Quiet);
+        let result = connection.close_result().unwrap();
+        assert!(result.confirmed);
+        // [CDP-ST-36] [CDP-ST-D] what came after the close was acknowledged, discarded and told
+        assert_eq!((result.discarded, result.discarded_by_peer), (1, 1));
+    }
+}
+
+/// [CDP-ST-9] [CDP-ST-27] [CDP-ST-29] [CDP-ERR-2] An abort resets; readable data stays, then the error.
+#[test]
+fn an_abort_reaches_the_peer_after_its_data() {
+    let mut pair = Pair::of(Service::Datagram);
+    pair.client.send(b"read me").unwrap();
+    pair.settle();
+    pair.client.abort(pair.now);
+    pair.settle();
+    assert_eq!(pair.server().state(), State::Closed);
+    assert_eq!(read(pair.server()), b"read me");
+    let error = RecvError::Failed(Error::Reset(Reason::ABORT));
+    assert_eq!(pair.server().recv(&mut [0]), Err(error));
+    assert_eq!(pair.client.error(), Some(Error::Aborted));
+}
+
+/// [CDP-WND-3] [CDP-ST-F] While the acknowledgement of a FIN is held back, the right edge does not move back: the parts
+/// of an unfinished message need no slots, and take them when it is complete.
+#[test]
+fn a_held_fin_does_not_move_the_edge_back() {
+    let config = Config { confirm: true, receive_slots: 16, ..Config::new(Service::Datagram, 1_444) };
+    let mut pair = Pair::open(&config, &config);
+    let now = pair.now;
+    let edge = |packet: &Packet| packet.header().ack.wrapping_add(u32::from(packet.header().window));
+    pair.client.send(&[7; 4_000]).unwrap();
+    pair.client.close(now);
+    pair.collect();
+    let mut parts = std::mem::take(&mut pair.to_server);
+    let rest = parts.split_off(2);
+    assert_eq!(kinds(&rest), [Kind::Data, Kind::Fin]);
+    parts.into_iter().for_each(|packet| pair.deliver_to_server(packet));
+    let before = outputs(pair.server(), now).iter().map(edge).max().unwrap();
+    rest.into_iter().for_each(|packet| pair.deliver_to_server(packet));
+    let answers = outputs(pair.server(), now);
+    assert!(
+        !answers.is_empty() && answers.iter().all(|packet| edge(packet) >= before),
+        "{before} {answers:?}"
+    );
+}
+
+/// [CDP-ST-F] [CDP-ST-38] [CDP-ST-43] A confirmed close waits until the peer's user has read everything.
+#[test]
+fn a_confirmed_close_waits_for_the_reader() {
+    let config = Config { confirm: true, ..Config::new(Service::Datagram, 1_444) };
+    let mut pair = Pair::open(&config, &config);
+    pair.client.send(b"must be read").unwrap();
+    pair.client.close(pair.now);
+    pair.run(Duration::from_secs(100), false);
+    assert_eq!(pair.client.state(), State::FinWait, "[CDP-ST-38] PINs restart the FIN give-up");
+    assert_eq!(read(pair.server()), b"must be read");
+    pair.settle();
+    assert_eq!(pair.client.state(), State::Quiet);
+    assert!(pair.client.close_result().unwrap().confirmed);
+}
+
+/// [CDP-ST-40] A FIN that nobody acknowledges ends unconfirmed, not in an error.
+#[test]
+fn a_close_without_an_answer_is_unconfirmed() {
+    let mut pair = Pair::of(Service::Stream);
+    pair.client.close(pair.now);
+    pair.collect();
+    pair.to_server.clear();
+    pair.run(Duration::from_secs(61), true);
+    assert_eq!((pair.client.state(), pair.client.error()), (State::Closed, None));
+    assert!(!pair.client.close_result().unwrap().confirmed);
+}
+
+/// [CDP-RST-5] [CDP-RST-6] A reset that is current but not exact is challenged, not believed.
+#[test]
+fn an_inexact_reset_is_challenged() {
+    let mut pair = Pair::of(Service::Stream);
+    let nxt = pair.client.sender.nxt();
+    let reset = |seq| {
+        let mut header = Header::new(Kind::Reset, flow());
+        (header.seq, header.ack) = (seq, Seq::new(78).low32());
+        let mut head = Vec::new();
+        let options = weft_wire::Emit::sealed(true);
+        weft_wire::emit::emit_control(&mut head, &header, &weft_wire::Tlvs::default(), &options);
+        parse(head)
+    };
+    let now = pair.now + Duration::from_secs(1);
+    for seq in [nxt + 1, nxt - 1, nxt + 1_000] {
+        pair.server().handle_packet(now, reset(seq));
+    }
+    assert_eq!(pair.server().state(), State::Established);
+    // [CDP-LIM-2] three within 10 ms are answered once
+    assert_eq!(kinds(&outputs(pair.server(), now)), [Kind::Ack]);
+    pair.server().handle_packet(now, reset(nxt));
+    assert_eq!(pair.server().error(), Some(Error::Reset(Reason::NONE)));
+}
+
+/// [CDP-RST-9] An end without the connection refuses a packet, and the other end believes the echo.
+#[test]
+fn an_echo_resets_a_connection_whose_peer_forgot_it() {
+    let mut pair = Pair::of(Service::Stream);
+    pair.client.send(b"still there?").unwrap();
+    pair.collect();
+    let data = pair.to_server.remove(0);
+    let mut head = Vec::new();
+    assert!(weft_wire::emit::echo_reset(&mut head, &data, Reason::UNKNOWN, None));
+    pair.client.handle_packet(pair.now, parse(head));
+    assert_eq!(pair.client.error(), Some(Error::Reset(Reason::UNKNOWN)));
+}

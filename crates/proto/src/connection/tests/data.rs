@@ -1,0 +1,146 @@
+//! Messages, streams, windows and packets.
+
+use super::*;
+
+/// [CDP-SVC-2] [CDP-DG-1] Messages arrive whole, once, in order, with their boundaries, the empty one too.
+#[test]
+fn messages_keep_their_boundaries() {
+    let mut pair = Pair::of(Service::Datagram);
+    let messages: Vec<Vec<u8>> = [0, 1, 500, 1_444, 1_445, 100_000, 3].map(|len| vec![7; len]).into();
+    for message in &messages {
+        assert_eq!(pair.client.send(message), Ok(message.len()));
+    }
+    pair.settle();
+    for message in &messages {
+        assert_eq!(&read(pair.server()), message);
+    }
+    assert_eq!(pair.server().recv(&mut [0]), Err(RecvError::WouldBlock));
+}
+
+/// [CDP-STR-1] A stream is its bytes in order, both ways at once.
+#[test]
+fn a_stream_is_bytes_both_ways() {
+    let mut pair = Pair::of(Service::Stream);
+    let data: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251) as u8).collect();
+    let (mut sent, mut got, mut echoed) = (0, Vec::new(), Vec::new());
+    let mut buffer = vec![0; 60_000];
+    while echoed.len() < data.len() {
+        if let Ok(len) = pair.client.send(&data[sent..]) {
+            sent += len;
+        }
+        pair.settle();
+        while let Ok(received) = pair.server().recv(&mut buffer) {
+            got.extend_from_slice(&buffer[..received.len]);
+        }
+        if let Ok(len) = pair.server().send(&got) {
+            got.drain(..len);
+        }
+        pair.settle();
+        while let Ok(received) = pair.client.recv(&mut buffer) {
+            echoed.extend_from_slice(&buffer[..received.len]);
+        }
+        pair.run(MS, false);
+    }
+    assert!(echoed == data);
+    assert_eq!(pair.client.stats(pair.now).retransmitted, 0);
+}
+
+/// [CDP-SEAL-3] [CDP-SEQ-9] A damaged packet is not current and changes nothing.
+#[test]
+fn a_damaged_packet_changes_nothing() {
+    let mut pair = Pair::of(Service::Datagram);
+    pair.client.send(b"payload").unwrap();
+    pair.collect();
+    let sound = pair.to_server.remove(0);
+    for at in 28..sound.bytes().len() {
+        let mut bytes = sound.bytes().to_vec();
+        bytes[at] ^= 0x10;
+        let now = pair.now;
+        pair.server().handle_packet(now, parse(bytes));
+    }
+    assert_eq!(pair.server().recv(&mut [0; 9]), Err(RecvError::WouldBlock));
+    let now = pair.now;
+    assert_eq!(pair.server().stats(now).not_current, 7);
+    pair.server().handle_packet(now, sound);
+    assert_eq!(read(pair.server()), b"payload");
+}
+
+/// [CDP-WND-6] [CDP-WND-9] [CDP-WND-10] [CDP-WND-11] A reader that does not read stops the sender, which probes by PIN.
+#[test]
+fn a_closed_window_is_probed_and_opens_again() {
+    let client = Config::new(Service::Datagram, 1_444);
+    let server = Config { receive_slots: 4, coalesce: false, ..client };
+    let mut pair = Pair::open(&client, &server);
+    for i in 0..9 {
+        pair.client.send(&[i; 1_000]).unwrap();
+    }
+    pair.run(Duration::from_secs(120), false);
+    assert_eq!(pair.client.state(), State::Established, "answered probes are no reason to give up");
+    assert!(pair.client.stats(pair.now).pins_sent > 20);
+    for i in 0..4 {
+        assert_eq!(read(pair.server()), vec![i; 1_000]);
+    }
+    assert_eq!(pair.server().recv(&mut [0]), Err(RecvError::WouldBlock), "no more than four slots");
+    // [CDP-WND-8] the update comes by itself
+    pair.settle();
+    for i in 4..8 {
+        assert_eq!(read(pair.server()), vec![i; 1_000]);
+    }
+    pair.settle();
+    assert_eq!(read(pair.server()), vec![8; 1_000]);
+}
+
+/// [CDP-MTU-2] [CDP-MTU-3] A larger packet is used once a padded PIN of its size has been answered.
+#[test]
+fn a_larger_packet_is_proved_first() {
+    let config = Config::new(Service::Stream, 8_944);
+    let mut pair = Pair::open(&config, &config);
+    let stats = pair.client.stats(pair.now);
+    assert!(stats.pins_sent > 0);
+    assert_eq!(stats.packets_sent, 1 + stats.acks_sent + stats.pins_sent, "a SYN, and each probe counts");
+    pair.run(Duration::from_secs(1), false);
+    assert_eq!(pair.client.path_stats().mss, 8_944);
+}
+
+/// [CDP-DG-6] A message above the limit is refused and nothing is sent.
+#[test]
+fn a_message_above_the_limit_is_refused() {
+    let client = Config::new(Service::Datagram, 1_444);
+    let server = Config { message_bytes: Some(5_000), ..client };
+    let mut pair = Pair::open(&client, &server);
+    assert_eq!(pair.client.send(&[0; 5_001]), Err(SendError::TooBig(5_000)));
+    assert_eq!(pair.client.send(&[0; 5_000]), Ok(5_000));
+    pair.settle();
+    assert_eq!(read(pair.server()).len(), 5_000);
+}
+
+/// [CDP-LIM-8] What is in flight counts against the send queue; a refused message raises `Writable` when it fits.
+#[test]
+fn a_refused_message_is_called_for_when_it_fits() {
+    let server = Config::new(Service::Datagram, 1_444);
+    let mut pair = Pair::open(&Config { send_bytes: 10_000, ..server.clone() }, &server);
+    let now = pair.now;
+    events(&mut pair.client);
+    pair.client.send(&[1; 4_000]).unwrap();
+    pair.to_server = outputs(&mut pair.client, now);
+    assert_eq!(pair.client.send(&[2; 7_000]), Err(SendError::WouldBlock), "the first is in flight");
+    assert!(!pair.client.is_writable());
+    assert_eq!(events(&mut pair.client), [], "and does not fit beside it yet");
+    pair.settle();
+    pair.run(MS, false);
+    assert_eq!(events(&mut pair.client), [Event::Writable]);
+    assert_eq!(pair.client.send(&[2; 7_000]), Ok(7_000));
+    assert_eq!(pair.client.send(&[3; 20_000]), Err(SendError::WouldBlock), "longer than the queue: alone");
+    pair.settle();
+    pair.run(MS, false);
+    assert_eq!(pair.client.send(&[3; 20_000]), Ok(20_000));
+}
+
+/// [CDP-LIM-8] Messages in a packet that is still being filled count against the send queue.
+#[test]
+fn an_open_packet_counts_against_the_send_queue() {
+    let server = Config::new(Service::Datagram, 1_444);
+    let mut pair = Pair::open(&Config { send_bytes: 500, ..server.clone() }, &server);
+    let taken = (0..1_000).take_while(|_| pair.client.send(&[1; 10]).is_ok()).count();
+    assert!((40..=50).contains(&taken), "{taken} messages of 10 bytes in a queue of 500");
+}

@@ -1,0 +1,101 @@
+//! Losses, silence and keep-alive.
+
+use super::*;
+
+/// NO_PROGRESS: a peer that never reads is dropped with REASON 7.
+#[test]
+fn a_peer_that_never_reads_is_dropped() {
+    let client = Config { no_progress: Some(Duration::from_secs(20)), ..Config::new(Service::Stream, 1_444) };
+    let server = Config { receive_slots: 2, ..client };
+    let mut pair = Pair::open(&client, &server);
+    pair.client.send(&[1; 10_000]).unwrap();
+    pair.run(Duration::from_secs(30), false);
+    assert_eq!(pair.client.error(), Some(Error::TimedOut(Waited::Reader)));
+    assert_eq!(pair.server().error(), Some(Error::Reset(Reason::STALLED)));
+}
+
+/// [CDP-RTX-1] [CDP-TMR-2] [CDP-ST-32] A silent peer is given up after both time and tries, and not before.
+#[test]
+fn a_silent_peer_is_given_up() {
+    let mut pair = Pair::of(Service::Stream);
+    pair.client.send(b"hello").unwrap();
+    pair.run(MS * 10, false);
+    pair.client.send(b"anyone?").unwrap();
+    let begin = pair.now;
+    pair.collect();
+    pair.to_server.clear();
+    pair.run(Duration::from_secs(99), true);
+    assert_eq!(pair.client.error(), None);
+    pair.run(Duration::from_secs(10), true);
+    assert_eq!(pair.client.error(), Some(Error::TimedOut(Waited::Acknowledgement)));
+    assert!(pair.now - begin < Duration::from_secs(110));
+    let now = pair.now;
+    assert!(pair.client.stats(now).timeouts >= 20, "[CDP-TMR-4]");
+}
+
+/// [CDP-KA-2] [CDP-KA-4] PINs are sent and answered. [CDP-KA-3] [CDP-KA-5] Silence for EXPIRY drops both ends.
+#[test]
+fn keep_alive_keeps_and_drops() {
+    let mut pair = Pair::of(Service::Stream);
+    pair.run(Duration::from_secs(1_000), false);
+    assert_eq!((pair.client.state(), pair.server().state()), (State::Established, State::Established));
+    let pins = pair.client.stats(pair.now).pins_sent;
+    assert!((14..=19).contains(&pins), "{pins} PINs in 1000 s");
+    assert_eq!(pair.server().stats(Instant::ZERO).pins_sent, 0, "[CDP-KA-1] only the client");
+    pair.run(Duration::from_secs(400), true);
+    for connection in [&pair.client, pair.server.as_ref().unwrap()] {
+        assert_eq!(connection.error(), Some(Error::TimedOut(Waited::KeepAlive)));
+    }
+}
+
+/// [CDP-RTX-5] [CDP-SACK-2] One lost packet among many is sent again within a round trip, and alone.
+#[test]
+fn a_single_loss_is_repaired_by_sack() {
+    let mut pair = Pair::of(Service::Stream);
+    pair.client.send(&[9; 20 * 1_444]).unwrap();
+    pair.collect();
+    assert_eq!(pair.to_server.len(), 20);
+    pair.to_server.remove(3);
+    pair.now += MS;
+    pair.settle();
+    pair.run(MS, false);
+    let stats = pair.client.stats(pair.now);
+    assert_eq!((stats.retransmitted, stats.lost, stats.timeouts), (1, 1, 0));
+    assert_eq!(read(pair.server()).len(), 20 * 1_444);
+}
+
+/// [CDP-RTX-5] Without SACK three duplicate acknowledgements do it.
+#[test]
+fn a_single_loss_is_repaired_by_duplicate_acknowledgements() {
+    let config = Config { sack: false, ..Config::new(Service::Stream, 1_444) };
+    let mut pair = Pair::open(&config, &config);
+    pair.client.send(&[9; 8 * 1_444]).unwrap();
+    pair.collect();
+    pair.to_server.remove(2);
+    let packets = std::mem::take(&mut pair.to_server);
+    for packet in packets {
+        // one turn a packet, so that each is acknowledged
+        pair.deliver_to_server(packet);
+        pair.collect();
+    }
+    pair.settle();
+    let stats = pair.client.stats(pair.now);
+    assert_eq!((stats.retransmitted, stats.timeouts, stats.tail_probes), (1, 0, 0));
+    assert_eq!(read(pair.server()).len(), 8 * 1_444);
+}
+
+/// [CDP-RTX-5] A lost tail is found by a probe, long before the time-out.
+#[test]
+fn a_lost_tail_is_probed() {
+    let mut pair = Pair::of(Service::Stream);
+    pair.client.send(b"warm up").unwrap();
+    pair.settle();
+    pair.run(MS * 5, false);
+    pair.client.send(b"lost").unwrap();
+    pair.collect();
+    pair.to_server.clear();
+    pair.run(MS * 2, false);
+    let stats = pair.client.stats(pair.now);
+    assert_eq!((stats.tail_probes, stats.timeouts), (1, 0));
+    assert_eq!(read(pair.server()), b"warm uplost");
+}
