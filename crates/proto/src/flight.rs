@@ -201,6 +201,10 @@ impl Flight {
             }
         }
         self.first_lost = self.first_lost.saturating_sub(count);
+        // [CDP-RTX-3] what no bitmap could name before may have arrived long ago
+        if count > limits::SACK_BITS as usize {
+            progress.rtt = None;
+        }
         progress
     }
 
@@ -214,6 +218,7 @@ impl Flight {
         progress: &mut Progress,
     ) {
         let base = full.distance_from(self.una) + 1;
+        let rack_rtt = self.rack_rtt;
         for bit in sack.runs().flatten() {
             // [CDP-SACK-4] bits for numbers at or after SND.NXT are ignored
             let Some(at) = usize::try_from(base + u64::from(bit)).ok().filter(|at| *at < self.segments.len())
@@ -228,6 +233,11 @@ impl Flight {
             // [CDP-SACK-5] held numbers are kept until they are acknowledged
             self.segments[at].place = Place::Held;
             self.held += 1;
+        }
+        // [CDP-RTX-3] what no bitmap could name before may have arrived long ago
+        if progress.acked > 0 && progress.acked + u64::from(sack.bits()) > u64::from(limits::SACK_BITS) {
+            progress.rtt = None;
+            self.rack_rtt = rack_rtt;
         }
     }
 
@@ -336,6 +346,11 @@ impl Flight {
         // a number sent again may be lost again although later numbers are held; so look at all up to the last held
         let last_held = self.segments.iter().rposition(|segment| segment.place == Place::Held).unwrap_or(0);
         usize::try_from(end).unwrap_or(usize::MAX).max(last_held).min(self.segments.len())
+    }
+
+    /// Whether the last number that a bitmap can name is held, so that nothing would be heard of those after it.
+    pub(crate) fn is_beyond_bitmap(&self) -> bool {
+        self.segments.get(limits::SACK_BITS as usize).is_some_and(|segment| segment.place == Place::Held)
     }
 
     /// Declares the first `count` numbers lost, as far as they are in flight: three duplicate acknowledgements, or a

@@ -28,6 +28,8 @@ pub struct Rtt {
     rto_max_ns: u64,
     /// The RTO that follows from all this: it is asked for with every packet.
     rto_ns: u64,
+    /// What a tail of one number waits for its probe beyond two round trips.
+    probe_margin_ns: u64,
     /// How often the RTO has doubled.
     doublings: u32,
 }
@@ -45,6 +47,7 @@ impl Rtt {
             rto_min_ns: nanos(RTO_MIN + ack_delay),
             rto_max_ns: nanos(rto_max),
             rto_ns: nanos(rto_init.min(rto_max)),
+            probe_margin_ns: nanos(ack_delay * 3 / 2),
             doublings: 0,
         }
     }
@@ -81,6 +84,17 @@ impl Rtt {
             (self.smoothed_ns + GRANULARITY_NS.max(self.variance_ns * 4)).max(self.rto_min_ns)
         };
         self.rto_ns = base_ns.saturating_mul(1 << self.doublings.min(20)).min(self.rto_max_ns);
+    }
+
+    /// How long a tail waits for its probe, once there is a sample; `is_alone` if it is one number.
+    ///
+    /// [CDP-RTX-5] 2·SRTT and a margin: one number may wait for the peer's delayed acknowledgement as well, of several
+    /// the second is answered at once (CDP-ACK-8; RFC 8985, section 7.2).
+    #[must_use]
+    pub fn probe(&self, is_alone: bool) -> Option<Duration> {
+        let margin_ns = if is_alone { self.probe_margin_ns } else { self.variance_ns * 4 };
+        duration(self.smoothed_ns)
+            .map(|srtt| srtt * 2 + Duration::from_nanos(margin_ns.min(self.probe_margin_ns)))
     }
 
     /// [CDP-RTX-4] The RTO doubles on a time-out.
@@ -229,6 +243,20 @@ mod tests {
             rtt.ease();
         }
         assert_eq!(rtt.rto(), 3 * MS);
+    }
+
+    /// [CDP-RTX-5] Two round trips, and for one number alone what the peer may delay its acknowledgement.
+    #[test]
+    fn a_tail_of_several_numbers_is_probed_sooner_than_one() {
+        let mut rtt = rtt();
+        assert_eq!(rtt.probe(true), None);
+        for _ in 0..100 {
+            rtt.sample(Instant::ZERO, 8 * MS);
+        }
+        assert_eq!(rtt.probe(true), Some(17 * MS + MS / 2));
+        assert!(rtt.probe(false).is_some_and(|wait| (16 * MS..16 * MS + MS / 10).contains(&wait)));
+        rtt.sample(Instant::ZERO, 16 * MS);
+        assert_eq!(rtt.probe(false), rtt.probe(true), "never longer than one alone");
     }
 
     proptest! {

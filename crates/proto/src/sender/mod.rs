@@ -91,8 +91,6 @@ pub(crate) struct Sender {
     progress_at: Instant,
     give_up_time: Duration,
     give_up_tries: u32,
-    /// What a tail probe waits for beyond two round trips: the peer's delayed acknowledgement.
-    probe_margin: Duration,
     pacing: bool,
     /// Packets a second that the controller wants; worked out when it has learnt something, not for every packet.
     pacing_rate: Option<u64>,
@@ -125,7 +123,6 @@ impl Sender {
             progress_at: now,
             give_up_time: config.give_up_time,
             give_up_tries: config.give_up_tries,
-            probe_margin: config.ack_delay * 3 / 2,
             pacing: config.pacing,
             pacing_rate: None,
             cork_bytes: 0,

@@ -159,11 +159,11 @@ impl Sender {
         } else {
             timers.set_if_stopped(Timer::Retransmit, due);
         }
-        // [CDP-RTX-5] one tail probe after 2·SRTT, and a margin for the peer's delayed acknowledgement
+        // [CDP-RTX-5] one tail probe
         let may_probe = !self.probe_out && self.doubt.is_none() && !self.flight.has_lost();
-        let probe = self.rtt.srtt().filter(|_| may_probe);
-        match probe {
-            Some(srtt) => timers.set(Timer::TailProbe, now + srtt + srtt + self.probe_margin),
+        let wait = if may_probe { self.rtt.probe(self.flight.in_flight() == 1) } else { None };
+        match wait {
+            Some(wait) => timers.set(Timer::TailProbe, now + wait),
             None => timers.stop(Timer::TailProbe),
         }
     }

@@ -204,11 +204,12 @@ impl Sender {
         let count = if self.doubt.is_some() { 2 } else { 1 };
         let losses = self.flight.declare_first_lost(if has_sack { count } else { usize::MAX });
         stats.lost += u64::from(losses.count);
-        if has_sack {
+        // behind a full bitmap nothing is heard of the others, although the path need not be silent
+        if has_sack && !self.flight.is_beyond_bitmap() {
             self.doubt = self.doubt.or(Some(now));
             self.force = losses.count.max(1);
         } else {
-            self.tell_loss(now, losses, true);
+            self.tell_loss(now, losses, !has_sack);
             self.renew_pacing_rate();
             self.force = 1;
         }
