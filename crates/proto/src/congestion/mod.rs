@@ -12,6 +12,7 @@ mod cubic;
 mod fixed;
 mod hystart;
 mod model;
+mod noise;
 mod path;
 #[cfg(test)]
 mod simulation;

@@ -23,7 +23,8 @@ use std::time::Duration;
 
 use weft_base::Instant;
 
-use super::path::{Bandwidth, Clumps, Losses, Round};
+use super::noise::{Losses, NOISE_MAX, Noise};
+use super::path::{Bandwidth, Clumps, Round};
 use super::{Ack, Controller, Kind, Loss, WINDOW_MAX};
 
 #[cfg(test)]
@@ -50,6 +51,8 @@ const UP_GROWTH: f64 = 1.1;
 /// Part of what was in flight, and of the rate, that is kept when a round was congested.
 const KEPT: f64 = 0.85;
 const RATE_KEPT: f64 = 0.7;
+/// Less than this part of the known rate is too little to fill a queue.
+const QUIET: f64 = 0.9;
 /// Rounds in each phase at most, should its goal be out of reach.
 const DRAIN_ROUNDS: u32 = 4;
 const UP_ROUNDS: u32 = 4;
@@ -97,6 +100,7 @@ pub struct Model {
     empty_at: Instant,
     round: Round,
     losses: Losses,
+    noise: Noise,
     /// When congestion was answered last.
     reacted_at: Instant,
     clumps: Clumps,
@@ -127,6 +131,7 @@ impl Model {
             empty_at: now,
             round: Round::default(),
             losses: Losses::default(),
+            noise: Noise::default(),
             reacted_at: now,
             clumps: Clumps::default(),
             goal: 0.0,
@@ -181,6 +186,28 @@ impl Model {
         self.rounds_left = rounds;
     }
 
+    /// Share of lost packets that is no sign of congestion. A rate that doubled in spite of losses is not bounded by them.
+    fn tolerated(&self) -> f64 {
+        if self.phase == Phase::Startup && self.rounds_below_goal == 0 {
+            NOISE_MAX
+        } else {
+            self.noise.tolerated()
+        }
+    }
+
+    /// Whether less is sent than the path is known to carry, so that losses are not our doing.
+    fn is_quiet(&self) -> bool {
+        let known = QUIET * self.bandwidth.get();
+        match self.phase {
+            Phase::Startup | Phase::Up => false,
+            Phase::Drain | Phase::Down | Phase::ProbeRtt(_) => true,
+            Phase::Cruise => {
+                let held = known * self.min_rtt.unwrap_or_default().as_secs_f64();
+                self.bounds.rate < known || self.bounds.ceiling < held
+            }
+        }
+    }
+
     /// Tries for more than is known to be there.
     fn enter_up(&mut self) {
         self.bandwidth.end_cycle();
@@ -204,7 +231,7 @@ impl Model {
     fn end_round(&mut self, now: Instant, round: &Round) {
         self.clumps.end_round();
         self.rounds_left = self.rounds_left.saturating_sub(1);
-        if self.losses.is_congested_with(round) {
+        if self.losses.is_congested_with(round, self.tolerated()) {
             return self.react(now, round);
         }
         self.losses.add(round);
@@ -240,7 +267,9 @@ impl Model {
 
     /// While more is tried than the path is known to carry, congestion does not wait for the end of the round.
     fn react_early(&mut self, now: Instant) {
-        if matches!(self.phase, Phase::Startup | Phase::Up) && self.losses.is_congested_with(&self.round) {
+        if matches!(self.phase, Phase::Startup | Phase::Up)
+            && self.losses.is_congested_with(&self.round, self.tolerated())
+        {
             let round = self.round.cut(now);
             self.react(now, &round);
         }
@@ -326,9 +355,12 @@ impl Controller for Model {
         }
         self.follow(ack);
         self.grow(ack.newly_acked);
+        self.noise.handle_ack(ack, self.bandwidth.get());
+        self.noise.set_quiet(ack.now, self.is_quiet());
     }
 
     fn handle_loss(&mut self, loss: &Loss) {
+        self.noise.handle_loss(loss);
         if loss.largest_sent_at >= self.reacted_at {
             self.round.handle_loss(loss);
             self.react_early(loss.now);

@@ -5,12 +5,6 @@ use weft_base::Instant;
 use super::{Ack, Loss};
 use crate::rate::RateSample;
 
-/// Share of lost packets that is taken for the path's own noise and not for congestion.
-const LOSS_TOLERATED: f64 = 0.02;
-/// Fewer losses than this are never congestion: in a small window one packet is already a large share.
-const LOSSES_MIN: f64 = 3.0;
-/// Packets after which older losses count half.
-const LOSS_PACKETS: f64 = 256.0;
 /// Rounds for which a clump is remembered, once or twice over.
 const CLUMP_ROUNDS: u32 = 10;
 
@@ -85,10 +79,10 @@ impl Clumps {
 /// What happened in one round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
-    started: Instant,
-    delivered: u32,
-    lost: u32,
-    is_marked: bool,
+    pub(super) started: Instant,
+    pub(super) delivered: u32,
+    pub(super) lost: u32,
+    pub(super) is_marked: bool,
     /// Some of it was sent for want of data, so that its rate says little.
     pub(super) is_app_limited: bool,
     /// Greatest count in flight.
@@ -123,34 +117,6 @@ impl Round {
 
     pub(super) fn mark(&mut self) {
         self.is_marked = true;
-    }
-}
-
-/// Losses of the last rounds, as many as make up some hundred packets: a small window alone says little.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Losses {
-    lost: f64,
-    packets: f64,
-}
-
-impl Losses {
-    /// Whether with `round` more was lost than the path's noise explains: beyond the tolerated share by two standard
-    /// deviations of a count. A congestion mark is as good as that.
-    pub(super) fn is_congested_with(&self, round: &Round) -> bool {
-        let lost = self.lost + f64::from(round.lost);
-        let expected = LOSS_TOLERATED * (self.packets + f64::from(round.lost) + f64::from(round.delivered));
-        let is_lossy = round.lost > 0 && lost >= LOSSES_MIN && lost > expected + 2.0 * expected.sqrt();
-        is_lossy || round.is_marked
-    }
-
-    /// Takes in a round that is over and was not congested.
-    pub(super) fn add(&mut self, round: &Round) {
-        if self.packets >= LOSS_PACKETS {
-            self.lost /= 2.0;
-            self.packets /= 2.0;
-        }
-        self.lost += f64::from(round.lost);
-        self.packets += f64::from(round.lost) + f64::from(round.delivered);
     }
 }
 
@@ -206,40 +172,6 @@ mod tests {
             clumps.end_round();
         }
         assert!(clumps.get() < 1e-9, "forgotten");
-    }
-
-    #[test]
-    fn noise_is_no_congestion_and_a_full_queue_is() {
-        let is_congested = |round: Round| Losses::default().is_congested_with(&round);
-        let round = |delivered, lost| Round { delivered, lost, ..Round::default() };
-        assert!(!is_congested(round(1_000, 10)), "one in a hundred");
-        assert!(!is_congested(round(100, 4)), "four in a hundred happen by chance");
-        assert!(!is_congested(round(5, 2)), "two are never enough");
-        assert!(is_congested(round(100, 6)));
-        assert!(is_congested(round(1_000, 40)));
-        assert!(is_congested(Round { is_marked: true, ..round(100, 0) }));
-    }
-
-    #[test]
-    fn losses_of_small_rounds_add_up() {
-        let reactions = |every: u32| {
-            let mut losses = Losses::default();
-            (0..1_000_u32)
-                .filter(|number| {
-                    let round =
-                        Round { delivered: 9, lost: u32::from(number % every == 0), ..Round::default() };
-                    let is_congested = losses.is_congested_with(&round);
-                    if is_congested {
-                        losses = Losses::default();
-                    } else {
-                        losses.add(&round);
-                    }
-                    is_congested
-                })
-                .count()
-        };
-        assert_eq!(reactions(10), 0, "one packet in a hundred");
-        assert!((100..=340).contains(&reactions(1)), "one in ten: {} reactions", reactions(1));
     }
 
     #[test]
