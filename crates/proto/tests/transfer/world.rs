@@ -67,7 +67,10 @@ impl Outcome {
     }
 }
 
-/// Runs one flow of each kind at the same time for `time` and counts from `from` on.
+/// Time between the beginnings of two flows.
+const BETWEEN: Duration = Duration::from_millis(100);
+
+/// Runs one flow of each kind until `time`, each beginning a little after the one before, and counts from `from` on.
 pub(crate) fn run(path: Path, kinds: &[Kind], from: Duration, time: Duration, seed: u64) -> Outcome {
     let mut world = World {
         path,
@@ -80,6 +83,8 @@ pub(crate) fn run(path: Path, kinds: &[Kind], from: Duration, time: Duration, se
         from: Instant::ZERO + from,
     };
     for (index, kind) in kinds.iter().enumerate() {
+        let begin = Instant::ZERO + BETWEEN * u32::try_from(index).unwrap();
+        while world.step(begin) {}
         world.open(index, *kind);
     }
     let end = Instant::ZERO + time;
@@ -183,12 +188,13 @@ impl World {
 
     /// One end handles all that is there for it at this moment, in one turn.
     fn step(&mut self, until: Instant) -> bool {
+        if self.events.peek().is_none_or(|Reverse(next)| next.key.0 > until) {
+            self.now = until;
+            return false;
+        }
         let Some(Reverse(Event { key: (at, _, _), flow, end, what })) = self.events.pop() else {
             return false;
         };
-        if at > until {
-            return false;
-        }
         self.now = at;
         let back = self.back_at(flow, end);
         if back > at {
