@@ -75,6 +75,7 @@ fn print(request: &Request, choices: &Choices, mut outcome: Outcome) {
         report.count("round_trips", times.len() as u64)
     } else {
         let arrived = outcome.arrived;
+        let report = report.count("bytes", arrived.bytes);
         let report = report.number("messages_per_s", arrived.messages as f64 / arrived.seconds);
         report.number("gbit_per_s", arrived.bytes as f64 * 8e-9 / arrived.seconds)
     };

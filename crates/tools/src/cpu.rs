@@ -20,6 +20,8 @@ pub struct CpuUse {
     pub user: f64,
     /// Share in the kernel on its behalf.
     pub system: f64,
+    /// The span, in seconds.
+    pub seconds: f64,
 }
 
 impl CpuTime {
@@ -42,6 +44,7 @@ impl CpuTime {
         CpuUse {
             user: self.user.saturating_sub(earlier.user).as_secs_f64() / seconds,
             system: self.system.saturating_sub(earlier.system).as_secs_f64() / seconds,
+            seconds,
         }
     }
 }

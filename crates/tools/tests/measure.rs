@@ -50,6 +50,7 @@ fn a_stream_is_measured_in_intervals_and_in_sum() {
         number(&json["to_server"], path);
     }
     assert!(number(&json, "cpu_client.user") + number(&json, "cpu_client.system") > 0.0);
+    assert!(number(&json, "cpu_client.seconds") > 0.0 && number(&json, "cpu_server.seconds") > 0.0);
     assert!(number(&json, "cpu_server.user") + number(&json, "cpu_server.system") > 0.0);
     assert!(json["to_client"].is_null());
     assert!(json["to_server"]["limited_by"][0].is_string());
