@@ -14,6 +14,10 @@ however it ends. The server is stopped when the client is done. Needs root.
   --mtu N            MTU of both ends in bytes (default 1500)
   --offloads on|off  on: packets of one size cross as one large packet, as on one host;
                      off: every packet crosses as a frame of its own (default on)
+  --loss PERCENT     this share of the packets to the server is dropped before it sees them, each by itself and at
+                     random; take offloads off with it, or one drop takes a whole large packet (default 0)
+  --wire COMMAND     the ends are not joined: COMMAND, followed by the names of two interfaces, one towards the server
+                     and one towards the client, carries whole frames between these in a namespace of its own
   --server COMMAND   run by sh, listens at $WEFT_SERVER
   --client COMMAND   run by sh, connects to $WEFT_SERVER
   --with COMMAND     run by sh outside of both, with these in its environment:
@@ -31,11 +35,11 @@ fail() {
     exit 2
 }
 
-mtu=1500 offloads=on server='' client='' with='' cores=0,1 priority=5
+mtu=1500 offloads=on loss=0 wire='' server='' client='' with='' cores=0,1 priority=5
 while [ $# -gt 0 ]; do
     case $1 in
     --help) usage; exit 0 ;;
-    --mtu | --offloads | --server | --client | --with | --cores | --priority)
+    --mtu | --offloads | --loss | --wire | --server | --client | --with | --cores | --priority)
         [ $# -ge 2 ] || fail "$1 needs a value"
         eval "${1#--}=\$2"
         shift 2
@@ -44,18 +48,20 @@ while [ $# -gt 0 ]; do
     esac
 done
 case $offloads in on | off) ;; *) fail "--offloads is on or off, not \"$offloads\"" ;; esac
+lost=$(awk -v "percent=$loss" 'BEGIN { if (percent ~ /^[0-9.]+$/ && percent <= 100) printf "%d", percent * 1000 }')
+[ -n "$lost" ] || fail "--loss is a share in percent, not \"$loss\""
 if [ -z "$with" ] && { [ -z "$server" ] || [ -z "$client" ]; }; then
     fail "give --server and --client, or --with; see --help"
 fi
 [ "$(id -u)" = 0 ] || fail "network namespaces need root"
 
 # The kernel allows interface names of 15 characters.
-a=wfa$$ b=wfb$$
+a=wfa$$ b=wfb$$ c=wfc$$
 server_pid=''
 clean() {
     trap - EXIT INT TERM HUP
     [ -z "$server_pid" ] || kill "$server_pid" 2>/dev/null || true
-    for space in "$a" "$b"; do
+    for space in "$a" "$b" "$c"; do
         for pid in $(ip netns pids "$space" 2>/dev/null); do kill "$pid" 2>/dev/null || true; done
         ip netns del "$space" 2>/dev/null || true
     done
@@ -65,7 +71,18 @@ trap 'clean; exit 130' INT TERM HUP
 
 ip netns add "$a"
 ip netns add "$b"
-ip link add "$a" netns "$a" type veth peer name "$b" netns "$b"
+if [ -z "$wire" ]; then
+    ip link add "$a" netns "$a" type veth peer name "$b" netns "$b"
+else
+    ip netns add "$c"
+    for end in "$a" "$b"; do
+        ip link add "$end" netns "$end" type veth peer name "$end" netns "$c"
+        ip -n "$c" link set "$end" mtu "$mtu" up
+        # The wire is to see what a cable would carry.
+        ip netns exec "$c" ethtool -K "$end" gro off
+    done
+    ip netns exec "$c" sh -c 'for all in /proc/sys/net/ipv6/conf/*/disable_ipv6; do echo 1 >"$all"; done' 2>/dev/null || true
+fi
 setup() {
     ip -n "$1" address add "$2/24" dev "$1"
     ip -n "$1" address add "$3/64" dev "$1" nodad
@@ -77,12 +94,30 @@ setup() {
     if [ "$offloads" = off ]; then
         ip netns exec "$1" ethtool -K "$1" tso off gso off tx-udp-segmentation off
     fi
+    if [ -n "$wire" ]; then
+        # Frames that leave the kernel have their checksums, and windows may hold what a long way holds.
+        ip netns exec "$1" ethtool -K "$1" tx off tso off gso off tx-udp-segmentation off
+        ip netns exec "$1" sh -c 'for way in rmem wmem; do echo "4096 131072 67108864" >/proc/sys/net/ipv4/tcp_$way; done'
+    fi
 }
 setup "$a" 10.64.0.1 fd64::1
 setup "$b" 10.64.0.2 fd64::2
 # Frames to this neighbour carry an address that is nobody's, so they cross and are dropped: a sender alone is measured.
 WEFT_SINK=10.64.0.9
 ip -n "$b" neighbour add "$WEFT_SINK" lladdr 02:00:00:00:00:99 dev "$b"
+
+if [ "$lost" -gt 0 ]; then
+    # A joined packet would be dropped whole.
+    ip netns exec "$a" ethtool -K "$a" gro off
+    ip netns exec "$a" nft -f - <<TEXT
+table netdev weft {
+    chain loss {
+        type filter hook ingress device $a priority 0;
+        numgen random mod 100000 < $lost drop;
+    }
+}
+TEXT
+fi
 
 place() {
     if [ "$priority" -gt 0 ]; then
@@ -95,6 +130,15 @@ WEFT_ON_SERVER=$(place "$a" "${cores%,*}")
 WEFT_ON_CLIENT=$(place "$b" "${cores#*,}")
 WEFT_SERVER=10.64.0.1 WEFT_CLIENT=10.64.0.2
 export WEFT_ON_SERVER WEFT_ON_CLIENT WEFT_SERVER WEFT_CLIENT WEFT_SINK
+
+if [ -n "$wire" ]; then
+    # It is above the two ends, or one that spins would cut it.
+    ip netns exec "$c" chrt -f $((priority + 1)) sh -c "exec $wire $a $b" &
+    wire_pid=$!
+    # It needs a moment to take hold of both.
+    sleep 0.3
+    kill -0 "$wire_pid" 2>/dev/null || fail "the wire has ended"
+fi
 
 if [ -n "$with" ]; then
     sh -c "$with"

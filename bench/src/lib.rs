@@ -7,6 +7,8 @@
 //! assert_eq!(weft_bench::percentile(&mut times, 0.5), 3);
 //! ```
 
+pub mod cable;
+pub mod lane;
 pub mod pipes;
 mod report;
 pub mod rivals;

@@ -18,6 +18,7 @@ fn what_is_not_understood_is_refused_with_a_sentence() {
         (&["--colour"][..], "\"--colour\" is no option"),
         (&["--mtu"], "--mtu needs a value"),
         (&["--offloads", "maybe", "--with", "true"], "on or off, not \"maybe\""),
+        (&["--loss", "some", "--with", "true"], "a share in percent, not \"some\""),
         (&["--server", "true"], "give --server and --client"),
     ] {
         let output = run("veth.sh", arguments);
@@ -48,6 +49,28 @@ fn two_ends_reach_each_other_and_nothing_is_left_behind() {
         let after = Command::new("ip").args(["netns", "list"]).output().unwrap();
         assert!(!text(&after.stdout).contains(&space), "{space} is left");
     }
+}
+
+#[test]
+fn a_long_wire_delays_and_what_it_cannot_carry_is_refused() {
+    if !may_make_namespaces() {
+        return eprintln!(
+            "SKIPPED: network namespaces cannot be made; run as root with iproute2 and ethtool"
+        );
+    }
+    let (rivals, wire) = (env!("CARGO_BIN_EXE_rivals"), env!("CARGO_BIN_EXE_wire"));
+    let server = format!("{rivals} serve 10.64.0.1:9000");
+    let client = format!("{rivals} run udp-ping 10.64.0.1:9000 --seconds 0.2");
+    let ends = ["--priority", "0", "--cores", "0,0", "--server", &server, "--client", &client];
+    let wired =
+        |options: &str| script("veth.sh").args(ends).args(["--wire", &format!("{wire} {options}")]).output();
+    let output = wired("--delay-ms 4").unwrap();
+    let result = text(&output.stdout);
+    let nanos = result.split("\"rtt_ns_p50\": ").nth(1).and_then(|rest| rest.split(',').next());
+    let nanos: u64 = nanos.and_then(|digits| digits.parse().ok()).unwrap_or(0);
+    assert!((8_000_000..100_000_000).contains(&nanos), "{output:?}");
+    let output = wired("--delay-ms maybe").unwrap();
+    assert!(!output.status.success() && text(&output.stderr).contains("the wire has ended"), "{output:?}");
 }
 
 #[test]
