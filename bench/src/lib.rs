@@ -8,6 +8,7 @@
 //! ```
 
 pub mod cable;
+pub mod feed;
 pub mod lane;
 pub mod pipes;
 mod report;

@@ -1,0 +1,131 @@
+//! A link without a wire: packets made beforehand lie ready, so that who takes them in is measured alone.
+//!
+//! The CDP papers measure the receiving side "assuming that the underlying network link has infinite bandwidth"; this is
+//! that link. Between two loads a thread that receives sleeps in [`Link::recv`], so that it takes no processor from the
+//! thread that makes the next load.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+use weft_link::{Encapsulation, Link, LinkInfo, Received, RecvBatch, SendBatch, Waker};
+
+/// Longest sleep of a receiver, so that timers are looked at.
+const NAP: Duration = Duration::from_millis(1);
+const MTU: u32 = 1_500;
+const HEADER_BYTES: u32 = 28;
+
+/// The link: a queue of packets that came, and what was sent.
+#[derive(Debug)]
+pub struct Feed {
+    local: SocketAddr,
+    /// Who makes the packets, and never waits for them.
+    maker: ThreadId,
+    load: Mutex<Load>,
+    filled: Condvar,
+    /// For a receiver that sleeps on a descriptor: readable while packets lie ready.
+    ready: Waker,
+    emptied: Condvar,
+    sent: Mutex<Vec<(SocketAddr, Vec<u8>)>>,
+}
+
+#[derive(Debug)]
+struct Load {
+    packets: VecDeque<Received>,
+    /// When a receiver came for more and found nothing: everything before has been worked off.
+    done_at: Option<Instant>,
+}
+
+impl Feed {
+    /// An empty link; this thread makes what comes by it.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn new(local: SocketAddr) -> io::Result<Self> {
+        let load = Mutex::new(Load { packets: VecDeque::new(), done_at: None });
+        let maker = std::thread::current().id();
+        let (filled, emptied, ready) = (Condvar::new(), Condvar::new(), Waker::new()?);
+        Ok(Self { local, maker, load, filled, ready, emptied, sent: Mutex::default() })
+    }
+
+    /// Packets that are there at once.
+    pub fn fill(&self, packets: VecDeque<Received>) {
+        let mut load = lock(&self.load);
+        *load = Load { packets, done_at: None };
+        // Under the lock, or it could come after everything is worked off.
+        self.ready.wake();
+        self.filled.notify_all();
+    }
+
+    /// Sleeps until everything has been worked off; when that was.
+    #[must_use]
+    pub fn wait(&self) -> Instant {
+        let mut load = lock(&self.load);
+        loop {
+            if let Some(done_at) = load.done_at {
+                return done_at;
+            }
+            load = self.emptied.wait(load).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// What was sent since the last question.
+    #[must_use]
+    pub fn take_sent(&self) -> Vec<(SocketAddr, Vec<u8>)> {
+        std::mem::take(&mut *lock(&self.sent))
+    }
+}
+
+impl Link for Feed {
+    fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        let mut load = lock(&self.load);
+        if load.packets.is_empty() {
+            if load.done_at.is_none() {
+                load.done_at = Some(Instant::now());
+                self.ready.drain();
+                self.emptied.notify_all();
+            }
+            if std::thread::current().id() == self.maker {
+                return Ok(0);
+            }
+            load = self.filled.wait_timeout(load, NAP).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let count = batch.room().min(load.packets.len());
+        batch.packets_mut().extend(load.packets.drain(..count));
+        Ok(count)
+    }
+
+    fn send(&self, batch: &mut SendBatch) -> io::Result<usize> {
+        let count = batch.len();
+        let frames = batch.iter().map(|frame| (frame.to, [frame.head, frame.body].concat()));
+        lock(&self.sent).extend(frames);
+        batch.clear();
+        Ok(count)
+    }
+
+    fn info(&self) -> LinkInfo {
+        LinkInfo {
+            name: "feed".to_owned(),
+            mss: u16::try_from(MTU - HEADER_BYTES).unwrap_or(u16::MAX),
+            mtu: MTU,
+            local: self.local,
+            encapsulation: Encapsulation::Simulated,
+            gso: false,
+            gro: false,
+            send_buffer_bytes: 0,
+            receive_buffer_bytes: 0,
+        }
+    }
+
+    fn poll_fd(&self) -> Option<RawFd> {
+        Some(self.ready.fd())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
