@@ -52,6 +52,30 @@ fn two_ends_reach_each_other_and_nothing_is_left_behind() {
 }
 
 #[test]
+fn every_row_prints_a_value_for_every_contender() {
+    if !may_make_namespaces() || Command::new("nft").arg("--version").output().is_err() {
+        return eprintln!(
+            "SKIPPED: network namespaces or nft rules cannot be made; run as root with nftables"
+        );
+    }
+    for (wire, rows, contenders, expected) in [
+        ("off", &["bulk", "ping-blocking"][..], &["tcp", "udp"][..], 6),
+        ("loss-1", &["loss-cubic"], &["tcp"], 1),
+        ("far-0.1", &["loss-model"], &["tcp"], 1),
+        ("shared", &["share-cubic"], &["tcp"], 1),
+        ("none", &["look-up-epoch", "receive-fine-port-each"], &["10^", "1 thread", "2 threads"], 5),
+    ] {
+        let calm = ["--priority", "0", "--cores", "0,0", "--rounds", "1", "--seconds", "0.05"];
+        let mut command = script("compare");
+        command.args(calm).args(["--rivals", env!("CARGO_BIN_EXE_rivals"), "--wires", wire]);
+        let output = command.arg("--rows").args(rows).arg("--contenders").args(contenders).output().unwrap();
+        let lines = text(&output.stdout);
+        let values = lines.lines().filter(|line| line.starts_with("| ") && line.ends_with("| 1 |")).count();
+        assert!(output.status.success() && values == expected, "{wire}: {lines}\n{}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn a_long_wire_delays_and_what_it_cannot_carry_is_refused() {
     if !may_make_namespaces() {
         return eprintln!(

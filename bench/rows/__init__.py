@@ -1,0 +1,139 @@
+"""What `bench/compare` measures: rows of contenders on wires. How each is run stands in `contenders`."""
+
+import os
+
+from . import wires
+from .contenders import FAR_SLOTS, WEFT_PORT, Weft, beside, enet, jain, kernel, local, quinn, share, ucx
+
+SIZES = [1, 16, 64, 256, 512, 1024, 1444, 1472]
+# quinn's largest datagram where every way carries 1,280 bytes.
+DATAGRAM_MAX = 1200
+# A controller of ours beside the same kind of the kernel's and of quinn's.
+KINDS = {"cubic": "cubic", "model": "bbr"}
+# Two flows need time to come to terms: this many times the seconds of other rows.
+TERMS = 5
+
+GBIT, CPU = ("gbit_per_s", "Gbit/s"), ("cpu_s_per_gb", "processor s/GB")
+MESSAGES, RTT = ("messages_per_s", "messages/s"), ("rtt_ns_p50", "ns")
+
+
+class Row:
+    """What is measured: contenders by name, the one the others are compared with, and on which wires."""
+
+    def __init__(self, name, on, metrics, reference, contenders, cores=0):
+        self.name, self.on, self.metrics, self.reference, self.contenders = name, list(on), metrics, reference, contenders
+        # Threads that have a core each, where the row is one of receiving threads.
+        self.cores = cores
+
+
+def all_rows():
+    return [*bulk(), *messages(), *pings(), *loss(), *fairness(), *look_up(), *receive()]
+
+
+def bulk():
+    # Joined messages fill a packet each.
+    joined = {wire: str(wire.mtu - 28) for wire in wires.ALL.values()}
+    yield Row("bulk", [*wires.OFFLOADS, *wires.JUMBO], [GBIT, CPU], "tcp", {
+        "tcp": kernel("tcp", "--size", "131072"),
+        "udp-joined": lambda bench: kernel("udp-joined", "--size", joined[bench.wire], "--spin")(bench),
+        "quinn": quinn("stream", "--size", "131072"),
+        "ucx": ucx("tag_bw", 131072, 10_000),
+        "weft": Weft.stream(),
+    })
+
+
+def messages():
+    for size in SIZES:
+        contenders = {
+            "tcp": kernel("tcp", "--size", str(size)),
+            "tcp-no-delay": kernel("tcp", "--size", str(size), "--no-delay"),
+            "udp": kernel("udp", "--size", str(size), "--spin"),
+        }
+        if size <= DATAGRAM_MAX:
+            contenders["quinn-datagram"] = quinn("datagram", "--size", str(size))
+        if size >= 1024:
+            contenders["quinn-stream"] = quinn("stream", "--size", str(size))
+        if size == 64:
+            contenders["enet"] = enet("message", "--size", str(size))
+            contenders["ucx"] = ucx("tag_bw", size, 500_000)
+        contenders["weft"] = Weft.messages(size)
+        contenders["weft-one-by-one"] = Weft.messages(size, "--coalescing", "off")
+        yield Row(f"messages-{size}", wires.OFFLOADS, [MESSAGES], "tcp", contenders)
+
+
+def pings():
+    # Spinning, the client never sleeps, and the server's default spin is longer than a round trip. Blocking, both do as
+    # they do by default, or sleep whenever nothing is there.
+    yield Row("ping-spinning", wires.OFFLOADS, [RTT], "udp", {
+        "tcp": kernel("tcp-ping", "--size", "64", "--spin"),
+        "udp": kernel("udp-ping", "--size", "64", "--spin"),
+        "enet": enet("ping", "--size", "64"),
+        "ucx": ucx("tag_lat", 64, 20_000),
+        "weft": Weft.ping(20000, ["--spin-time", "1s"], []),
+    })
+    yield Row("ping-blocking", wires.OFFLOADS, [RTT], "udp", {
+        "tcp": kernel("tcp-ping", "--size", "64"),
+        "udp": kernel("udp-ping", "--size", "64"),
+        "weft": Weft.ping(5000, [], []),
+        "weft-sleeping": Weft.ping(5000, ["--spin-time", "0s"], ["--spin-time", "0s"]),
+    })
+    # Without IP and UDP: our packet link beside a packet socket with a ring.
+    yield Row("ping-packet", wires.OFFLOADS, [RTT], "ring", {
+        "ring": kernel("ring-ping", "--size", "64", "--spin"),
+        "weft": Weft.ping(20000, ["--spin-time", "1s"], [], is_packet=True),
+    })
+
+
+def loss():
+    for ours, theirs in KINDS.items():
+        # Small sends: the end of a slow run is not long.
+        stream = ["--size", "16384", "--controller", theirs]
+        for on, is_far in [(wires.NEAR_LOSS, False), (wires.FAR_LOSS, True)]:
+            yield Row(f"loss-{ours}", on, [GBIT], "tcp", {
+                "tcp": kernel("tcp", *stream),
+                "quinn": quinn("stream", *stream),
+                "weft": Weft.stream(ours, is_far),
+            })
+
+
+def fairness():
+    for ours, theirs in KINDS.items():
+        tcp = kernel("tcp", "--size", "16384", "--controller", theirs, factor=TERMS)
+
+        def weft(at, ours=ours):
+            windows = ["--receive-slots", str(FAR_SLOTS)]
+            client = ["--congestion", ours, "--send-bytes", "32M"]
+            return lambda bench: Weft.perf(bench, client, windows, at=at, factor=TERMS)
+
+        yield Row(f"fairness-{ours}", wires.SHARED, [("jain", "Jain index of two flows")], "tcp", {
+            "tcp": beside(tcp, tcp, jain),
+            "weft": beside(weft(WEFT_PORT), weft(WEFT_PORT + 1), jain),
+        })
+        yield Row(f"share-{ours}", wires.SHARED, [("share", "times the TCP flow beside it")], "tcp", {
+            "tcp": beside(tcp, tcp, share),
+            "weft": beside(weft(WEFT_PORT), tcp, share),
+        })
+
+
+def look_up():
+    for scheme in ["coarse", "fine", "epoch"]:
+        yield Row(f"look-up-{scheme}", wires.NONE, [("ns_per_look_up", "ns")], "10^2 connections", {
+            "10^2 connections": local("look_up", scheme, "100"),
+            "10^5 connections, 10^2 active": local("look_up", scheme, "100000", "--active", "100"),
+            "10^5 connections, all active": local("look_up", scheme, "100000"),
+        })
+
+
+def receive():
+    cores = os.cpu_count() or 1
+    threads = sorted({1, 2, 4, cores})
+    for scheme in ["coarse", "fine", "epoch"]:
+        for where, is_each in [("one-port", False), ("port-each", True)]:
+            # Threads that share a core are said to: what they lose is not the scheme's.
+            names = {count: f"{count} thread" + ("s" if count > 1 else "") + (" (cores shared)" if count > cores else "")
+                     for count in threads}
+            yield Row(f"receive-{scheme}-{where}", wires.NONE, [("packets_per_s", "packets/s")], "1 thread", {
+                name: local("receive", scheme, "--threads", str(count), "--ports", str(count if is_each else 1),
+                            cores=f"0-{cores - 1}")
+                for count, name in names.items()
+            }, cores=cores)

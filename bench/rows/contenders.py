@@ -1,0 +1,223 @@
+"""How each contender is run, and what is taken from its results: a value for each metric."""
+
+import json
+import os
+import shlex
+import subprocess
+import threading
+import time
+
+RIVALS_PORT = 9000
+QUINN_PORT = 9001
+ENET_PORT = 9002
+UCX_PORT = 9003
+# Ports of the underlay for two servers of ours at the same time.
+WEFT_PORT = 64064
+# Room for what the far wire and its queue hold, several times over.
+FAR_SLOTS, FAR_BYTES = 32768, "32M"
+
+
+class Failed(Exception):
+    """A program did not give a result."""
+
+
+class Programs:
+    """Paths of what is measured; None for what is not there."""
+
+    def __init__(self, **paths):
+        self.paths = paths
+
+    def __getattr__(self, name):
+        return self.paths.get(name)
+
+
+class Bench:
+    """Runs programs on the two ends that bench/veth.sh made."""
+
+    def __init__(self, programs, seconds, wire):
+        self.programs, self.seconds, self.wire = programs, seconds, wire
+        self.on_server, self.on_client = (shlex.split(os.environ.get(key, "")) for key in ("WEFT_ON_SERVER", "WEFT_ON_CLIENT"))
+        self.server = os.environ.get("WEFT_SERVER")
+
+    def interface(self, side):
+        """Name and Ethernet address of the one interface on a side that is not the loopback one."""
+        done = subprocess.run(side + ["ip", "-json", "link"], capture_output=True, text=True, check=True)
+        device = next(device for device in json.loads(done.stdout) if device["ifname"] != "lo")
+        return device["ifname"], device["address"]
+
+    def start(self, command):
+        return subprocess.Popen(self.on_server + command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def text(self, command, seconds=None):
+        """What `command` prints on the client's side. A slow way empties its queues for a while."""
+        try:
+            patience = (seconds or self.seconds) + 30
+            done = subprocess.run(self.on_client + command, capture_output=True, text=True, timeout=patience)
+        except subprocess.TimeoutExpired as late:
+            raise Failed(f"{shlex.join(command)}: no result after {late.timeout} s") from late
+        if done.returncode != 0 or not done.stdout.strip():
+            raise Failed(f"{shlex.join(command)}: {done.stderr.strip() or 'no result'}")
+        return done.stdout
+
+    def ask(self, command, seconds=None):
+        """The JSON that `command` prints on the client's side."""
+        text = self.text(command, seconds)
+        if "{" not in text:
+            raise Failed(f"{shlex.join(command)}: no result")
+        return json.loads(text[text.find("{"):])
+
+    def servers(self):
+        """Those that answer as long as the wire is there."""
+        commands = {"rivals": [self.programs.rivals, "serve", f"{self.server}:{RIVALS_PORT}"]}
+        if self.programs.quinn:
+            commands["quinn"] = [self.programs.quinn, "serve", f"{self.server}:{QUINN_PORT}", "--mtu", str(self.wire.mtu)]
+        if self.programs.enet:
+            commands["enet"] = [self.programs.enet, "serve", f"{self.server}:{ENET_PORT}"]
+        return [self.start(command) for command in commands.values()]
+
+
+def stop(process):
+    process.terminate()
+    try:
+        process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def per_gb(cpu_seconds, received_bytes):
+    """Processor seconds of both ends for each GB that arrived."""
+    return cpu_seconds / (received_bytes / 1e9) if received_bytes else None
+
+
+def kernel(*arguments, factor=1):
+    """A rival of the `rivals` program."""
+    return lambda bench: run_rival(bench, bench.programs.rivals, RIVALS_PORT, arguments, factor)
+
+
+def quinn(*arguments, factor=1):
+    """QUIC, with packets as large as the wire carries."""
+    return lambda bench: run_rival(bench, bench.programs.quinn, QUINN_PORT, [*arguments, "--mtu", str(bench.wire.mtu)], factor)
+
+
+def enet(*arguments):
+    """ENet's reliable messages."""
+    return lambda bench: run_rival(bench, bench.programs.enet, ENET_PORT, arguments, 1)
+
+
+def ucx(test, size, per_second):
+    """UCX over TCP by its own `ucx_perftest`, which counts messages and not seconds: so many for each second."""
+    command = ["env", "UCX_TLS=tcp", "ucx_perftest", "-p", str(UCX_PORT)]
+    tests = ["-t", test, "-s", str(size), "-w", "100", "-f", "-v"]
+
+    def measure(bench):
+        server = bench.start(command)
+        time.sleep(0.3)
+        try:
+            lines = bench.text([*command, *tests, "-n", str(round(per_second * bench.seconds)), bench.server])
+        finally:
+            stop(server)
+        found = dict(zip(*(line.split(",") for line in lines.strip().splitlines()[-2:])))
+        # The time is that of one way, in microseconds; a MB is 2^20 bytes.
+        return {"gbit_per_s": float(found["overall_bw"]) * 8 * 2**20 / 1e9, "messages_per_s": float(found["overall_mr"]),
+                "rtt_ns_p50": 2e3 * float(found["50.0_percentile_lat"])}
+
+    return measure
+
+
+def run_rival(bench, program, port, arguments, factor):
+    seconds = bench.seconds * factor
+    result = bench.ask([program, "run", *arguments, f"{bench.server}:{port}", "--seconds", str(seconds)], seconds)
+    if "bytes" in result:
+        result["cpu_s_per_gb"] = per_gb(result["client_cpu_s"] + result["server_cpu_s"], result["bytes"])
+    return result
+
+
+class Weft:
+    """The `weft` command, as a contender: a server for each measurement, so that it takes nothing from the others."""
+
+    @staticmethod
+    def stream(congestion="cubic", is_far=False):
+        """One stream. A far way takes larger windows than one node gives by default."""
+        server = ["--receive-slots", str(FAR_SLOTS)] if is_far else []
+        client = ["--send-bytes", FAR_BYTES] if is_far and congestion == "model" else []
+        return lambda bench: Weft.perf(bench, ["--congestion", congestion, *client], server)
+
+    @staticmethod
+    def messages(size, *options):
+        return lambda bench: Weft.perf(bench, ["--datagram", "--size", str(size), *options], [])
+
+    @staticmethod
+    def ping(count, client_options, server_options, is_packet=False):
+        client = ["ping", "--flood", "--count", str(count), "--size", "64", *client_options]
+        return lambda bench: {"rtt_ns_p50": Weft.run(bench, server_options, client, is_packet)["p50_us"] * 1e3}
+
+    @staticmethod
+    def perf(bench, client_options, server_options, at=WEFT_PORT, factor=1):
+        seconds = bench.seconds * factor
+        client = ["perf", "--time", f"{round(seconds * 1000)}ms", "--underlay-port", str(at), *client_options]
+        server = ["--bind", f"{bench.server}:{at}", *server_options]
+        result = Weft.run(bench, server, client, seconds=seconds)
+        arrived = result["to_server"]
+        cpu = sum((end["user"] + end["system"]) * end["seconds"] for end in (result["cpu_client"], result["cpu_server"]))
+        return {"gbit_per_s": arrived["received_bits_per_second"] / 1e9, "messages_per_s": arrived["messages_per_second"],
+                "cpu_s_per_gb": per_gb(cpu, arrived["received_bytes"])}
+
+    @staticmethod
+    def run(bench, server_options, client, is_packet=False, seconds=None):
+        host, path = bench.server, bench.programs.weft
+        if is_packet:
+            server_interface, host = bench.interface(bench.on_server)
+            client = [*client, "--link", f"packet:{bench.interface(bench.on_client)[0]}"]
+            server_options = [*server_options, "--link", f"packet:{server_interface}"]
+        server = bench.start([path, "perf", "--server", *server_options])
+        time.sleep(0.3)
+        try:
+            return bench.ask([path, *client, "--json", host], seconds)
+        finally:
+            stop(server)
+
+
+def beside(first, second, of):
+    """Two contenders at the same time; `of` makes metrics of the Gbit/s of both."""
+
+    def measure(bench):
+        results = [None, None]
+
+        def run(index, contender):
+            try:
+                results[index] = contender(bench)
+            except Failed as failure:
+                results[index] = failure
+
+        threads = [threading.Thread(target=run, args=item) for item in enumerate([first, second])]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for result in results:
+            if isinstance(result, Failed):
+                raise result
+        return of(*(result["gbit_per_s"] for result in results))
+
+    return measure
+
+
+def jain(first, second):
+    """1 when both have the same, 0.5 when one has all."""
+    return {"jain": (first + second) ** 2 / (2 * (first**2 + second**2))}
+
+
+def share(first, second):
+    """What the first has for each bit of the second."""
+    return {"share": first / second}
+
+
+def local(name, *arguments, cores=None):
+    """A program of ours that needs no wire; it prints its metrics."""
+
+    def measure(bench):
+        on = ["taskset", "-c", cores] if cores else []
+        return bench.ask([*on, getattr(bench.programs, name), *arguments, "--seconds", str(bench.seconds)])
+
+    return measure

@@ -1,0 +1,40 @@
+"""What lies between the two ends: the arguments of bench/veth.sh for each wire."""
+
+# The wire of a third namespace: from one end to the other, so 10 ms there and back.
+DELAY_MS = 5
+
+
+class Wire:
+    """One kind of wire. `veth` is None where a row needs no namespaces at all."""
+
+    def __init__(self, title, veth, mtu=1500, carry=None, priority=None):
+        self.title, self.veth, self.mtu, self.carry = title, veth, mtu, carry
+        # Real-time priority of the ends, where it is not to be as asked for.
+        self.priority = priority
+
+    def arguments(self, wire_program, priority, cores):
+        """For bench/veth.sh."""
+        carry = ["--wire", f"{wire_program} {self.carry}"] if self.carry is not None else []
+        priority = priority if self.priority is None else self.priority
+        return [*self.veth, "--mtu", str(self.mtu), *carry, "--priority", str(priority), "--cores", cores]
+
+
+def far(rate_mbit, loss=0, priority=None):
+    """A bottleneck with a queue that holds as much as is under way, and a delay."""
+    title = (f"Loss {loss:g} %, " if loss else "") + f"bottleneck of {rate_mbit / 1000:g} Gbit/s, 10 ms there and back"
+    queue_kib = rate_mbit * 1_000_000 * 2 * DELAY_MS // 1000 // 8 // 1024
+    carry = f"--delay-ms {DELAY_MS} --rate-mbit {rate_mbit} --queue-kib {queue_kib} --loss {loss:g}"
+    return Wire(title, ["--offloads", "off"], carry=carry, priority=priority)
+
+
+LOSSES = [0.1, 1, 5]
+OFFLOADS = {setting: Wire(f"Offloads {setting}", ["--offloads", setting]) for setting in ("on", "off")}
+JUMBO = {f"{setting}-9000": Wire(f"MTU 9000, offloads {setting}", ["--offloads", setting], mtu=9000)
+         for setting in ("on", "off")}
+NEAR_LOSS = {f"loss-{loss:g}": Wire(f"Loss {loss:g} %, no delay", ["--offloads", "off", "--loss", f"{loss:g}"])
+             for loss in LOSSES}
+FAR_LOSS = {"far": far(3000), **{f"far-{loss:g}": far(3000, loss) for loss in LOSSES}}
+# Two flows on it have the processors' time from the scheduler, and the rate is one that the processors do not limit.
+SHARED = {"shared": far(1000, priority=0)}
+NONE = {"none": Wire("Within one process", None)}
+ALL = {**OFFLOADS, **JUMBO, **NEAR_LOSS, **FAR_LOSS, **SHARED, **NONE}
