@@ -1,5 +1,6 @@
 """How each contender is run, and what is taken from its results: a value for each metric."""
 
+import itertools
 import json
 import os
 import shlex
@@ -10,7 +11,8 @@ import time
 RIVALS_PORT = 9000
 QUINN_PORT = 9001
 ENET_PORT = 9002
-UCX_PORT = 9003
+# One for each server, as `ucx_perftest` cannot bind one that was in use a moment ago.
+UCX_PORTS = itertools.count(9100)
 # Ports of the underlay for two servers of ours at the same time.
 WEFT_PORT = 64064
 # Room for what the far wire and its queue hold, several times over.
@@ -107,10 +109,10 @@ def enet(*arguments):
 
 def ucx(test, size, per_second):
     """UCX over TCP by its own `ucx_perftest`, which counts messages and not seconds: so many for each second."""
-    command = ["env", "UCX_TLS=tcp", "ucx_perftest", "-p", str(UCX_PORT)]
     tests = ["-t", test, "-s", str(size), "-w", "100", "-f", "-v"]
 
     def measure(bench):
+        command = ["env", "UCX_TLS=tcp", "ucx_perftest", "-p", str(next(UCX_PORTS))]
         server = bench.start(command)
         time.sleep(0.3)
         try:

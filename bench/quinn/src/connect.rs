@@ -1,11 +1,15 @@
 //! What both ends of a connection are set to: a certificate made on the spot, and windows that limit nothing.
 
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use clap::ValueEnum;
 use quinn::congestion::{BbrConfig, CubicConfig};
 use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{ClientConfig, MtuDiscoveryConfig, ServerConfig, TransportConfig, VarInt};
+use quinn::{
+    ClientConfig, Endpoint, EndpointConfig, MtuDiscoveryConfig, ServerConfig, TokioRuntime, TransportConfig,
+    VarInt,
+};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
@@ -17,6 +21,9 @@ use crate::Result;
 const WINDOW_BYTES: u32 = 64 << 20;
 /// Bytes of headers of IPv4 and UDP.
 const UNDERLAY_BYTES: u16 = 28;
+/// Bytes of the largest of the ten packets that quinn gives the kernel at a time, which are a datagram of 65,507 bytes
+/// to it. With larger ones every such send fails, quinn takes them for lost, and goes on with 1,200 bytes.
+const TOGETHER_BYTES_MAX: u16 = 6_550;
 
 /// A congestion controller of quinn's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -27,9 +34,21 @@ pub(crate) enum Controller {
     Bbr,
 }
 
+/// Bytes of a packet that fills the wire, or as much as quinn can send.
+fn packet_bytes(mtu: u16) -> u16 {
+    mtu.saturating_sub(UNDERLAY_BYTES).clamp(1_200, TOGETHER_BYTES_MAX)
+}
+
+/// An end at `address`, which takes packets of the size that the wire carries; by itself quinn takes none above 1472 bytes.
+pub(crate) fn endpoint(address: SocketAddr, server: Option<ServerConfig>, mtu: u16) -> Result<Endpoint> {
+    let mut config = EndpointConfig::default();
+    config.max_udp_payload_size(packet_bytes(mtu))?;
+    Ok(Endpoint::new(config, server, UdpSocket::bind(address)?, Arc::new(TokioRuntime))?)
+}
+
 fn transport(controller: Controller, mtu: u16) -> TransportConfig {
     let mut transport = TransportConfig::default();
-    let packet_bytes = mtu.saturating_sub(UNDERLAY_BYTES).max(1_200);
+    let packet_bytes = packet_bytes(mtu);
     let mut discovery = MtuDiscoveryConfig::default();
     discovery.upper_bound(packet_bytes);
     transport

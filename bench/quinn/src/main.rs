@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clap::{Parser, Subcommand, ValueEnum};
-use quinn::{Connection, Endpoint, ReadError, RecvStream};
+use quinn::{Connection, ReadError, RecvStream};
 
 use connect::Controller;
 
@@ -101,7 +101,7 @@ fn fail(error: &dyn Error) -> ExitCode {
 // ── The server ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 async fn serve(address: SocketAddr, mtu: u16) -> Result<()> {
-    let endpoint = Endpoint::server(connect::server(mtu)?, address)?;
+    let endpoint = connect::endpoint(address, Some(connect::server(mtu)?), mtu)?;
     while let Some(incoming) = endpoint.accept().await {
         tokio::spawn(async move {
             let answered = async { answer(&incoming.await?).await }.await;
@@ -191,7 +191,7 @@ async fn run(
     mtu: u16,
 ) -> Result<()> {
     let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
-    let endpoint = Endpoint::client(any)?;
+    let endpoint = connect::endpoint(any, None, mtu)?;
     let connection = endpoint.connect_with(connect::client(controller, mtu)?, address, "weft")?.await?;
     let (mut say, mut hear) = connection.open_bi().await?;
     let name = test.to_possible_value().ok_or("no name")?;
@@ -203,7 +203,7 @@ async fn run(
     };
     say.finish()?;
     let line = hear.read_to_end(LINE_BYTES_MAX).await?;
-    let client_cpu = cpu_seconds() - cpu;
+    let (client_cpu, packet_bytes) = (cpu_seconds() - cpu, connection.stats().path.current_mtu);
     let words: Vec<f64> = std::str::from_utf8(&line)?
         .split_whitespace()
         .map(str::parse)
@@ -211,7 +211,7 @@ async fn run(
     let [messages, bytes, seconds, server_cpu] = words[..] else { return Err("no result".into()) };
     println!(
         "{{\"test\": \"quinn-{}\", \"size\": {size}, \"controller\": \"{controller:?}\", \"messages_per_s\": {:.3}, \
-         \"gbit_per_s\": {:.3}, \"bytes\": {bytes}, \"sent\": {sent}, \"client_cpu_s\": {client_cpu:.3}, \
+         \"gbit_per_s\": {:.3}, \"bytes\": {bytes}, \"sent\": {sent}, \"packet_bytes\": {packet_bytes}, \"client_cpu_s\": {client_cpu:.3}, \
          \"server_cpu_s\": {server_cpu:.3}}}",
         name.get_name(),
         messages / seconds.max(1e-9),
