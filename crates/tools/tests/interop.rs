@@ -1,0 +1,26 @@
+//! `weft` against the second implementation of CDP, in Python, which knows nothing but the specification.
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::process::Command;
+
+    #[test]
+    fn a_peer_written_from_the_specification_alone_understands_weft_and_is_understood() {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/test.py");
+        let ran = Command::new("python3").arg(&script).arg(env!("CARGO_BIN_EXE_weft")).output();
+        let output = match ran {
+            Ok(output) => output,
+            Err(error) => {
+                println!("SKIPPED: python3 does not run here ({error}), so no second implementation was met");
+                return;
+            }
+        };
+        assert!(
+            output.status.success(),
+            "{}\n{}\nAgain with: python3 interop/test.py",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
+    }
+}
