@@ -142,8 +142,17 @@ impl Flight {
         self.in_flight
     }
 
+    pub(crate) fn lost(&self) -> u32 {
+        self.lost
+    }
+
     pub(crate) fn has_lost(&self) -> bool {
         self.lost > 0
+    }
+
+    /// Whether some of what is in flight can be named by no bitmap, and so may have arrived.
+    pub(crate) fn is_partly_unknown(&self) -> bool {
+        !self.segments.is_empty() && !is_news(self.segments.len() - 1)
     }
 
     pub(crate) fn has_held(&self) -> bool {
@@ -187,7 +196,7 @@ impl Flight {
         let mut progress = Progress::default();
         let count =
             usize::try_from(full.distance_from(self.una)).unwrap_or(usize::MAX).min(self.segments.len());
-        for _ in 0..count {
+        for nth in 0..count {
             let Some(segment) = self.segments.pop_front() else { break };
             self.bytes -= segment.payload.len();
             progress.fin |= segment.fin;
@@ -196,15 +205,11 @@ impl Flight {
             match segment.place {
                 Place::Held => self.held -= 1,
                 Place::InFlight | Place::Lost => {
-                    self.note_arrival(now, self.una, &segment, min_rtt, &mut progress);
+                    self.note_arrival(now, self.una, &segment, is_news(nth), min_rtt, &mut progress);
                 }
             }
         }
         self.first_lost = self.first_lost.saturating_sub(count);
-        // [CDP-RTX-3] what no bitmap could name before may have arrived long ago
-        if count > limits::SACK_BITS as usize {
-            progress.rtt = None;
-        }
         progress
     }
 
@@ -218,7 +223,7 @@ impl Flight {
         progress: &mut Progress,
     ) {
         let base = full.distance_from(self.una) + 1;
-        let rack_rtt = self.rack_rtt;
+        let before = usize::try_from(progress.acked).unwrap_or(usize::MAX);
         for bit in sack.runs().flatten() {
             // [CDP-SACK-4] bits for numbers at or after SND.NXT are ignored
             let Some(at) = usize::try_from(base + u64::from(bit)).ok().filter(|at| *at < self.segments.len())
@@ -229,24 +234,21 @@ impl Flight {
                 continue;
             }
             let segment = self.segments[at].clone();
-            self.note_arrival(now, self.una + at as u64 + 1, &segment, min_rtt, progress);
+            let is_news = is_news(at.saturating_add(before));
+            self.note_arrival(now, self.una + at as u64 + 1, &segment, is_news, min_rtt, progress);
             // [CDP-SACK-5] held numbers are kept until they are acknowledged
             self.segments[at].place = Place::Held;
             self.held += 1;
         }
-        // [CDP-RTX-3] what no bitmap could name before may have arrived long ago
-        if progress.acked > 0 && progress.acked + u64::from(sack.bits()) > u64::from(limits::SACK_BITS) {
-            progress.rtt = None;
-            self.rack_rtt = rack_rtt;
-        }
     }
 
-    /// One number is newly known to have arrived.
+    /// One number is newly known to have arrived; when it did is known only if that `is_news`.
     fn note_arrival(
         &mut self,
         now: Instant,
         end: Seq,
         segment: &Segment,
+        is_news: bool,
         min_rtt: Option<Duration>,
         progress: &mut Progress,
     ) {
@@ -261,6 +263,10 @@ impl Flight {
         progress.sent_at = progress.sent_at.max(segment.sent_at);
         self.rate.handle_acked(now, &segment.stamp);
         progress.large |= segment.payload.len() > self.large_bytes;
+        // [CDP-RTX-3] neither a sample, nor a sign that a time-out was in error
+        if !is_news {
+            return;
+        }
         // an answer that comes faster than any round trip answers an earlier transmission
         let early = segment.transmissions > 1 && min_rtt.is_some_and(|min_rtt| elapsed < min_rtt);
         if segment.place == Place::Lost || early {
@@ -429,6 +435,12 @@ impl Flight {
     pub(crate) fn newest_sent_at(&self) -> Instant {
         self.newest.0
     }
+}
+
+/// Whether an acknowledgement before could have named the number so many after SND.UNA: what no bitmap could name may have
+/// arrived long ago.
+fn is_news(at: usize) -> bool {
+    at <= limits::SACK_BITS as usize
 }
 
 fn is_later(a: (Instant, Seq), b: (Instant, Seq)) -> bool {

@@ -46,6 +46,7 @@ impl Sender {
         if let Some(Verdict::Lost { sent_before }) = verdict {
             lost.add(self.flight.declare_lost_before(sent_before));
         }
+        self.go_on_repairing(&progress);
         let is_timeout = matches!(verdict, Some(Verdict::Lost { .. }));
         self.tell_controller(now, &progress, lost, is_timeout, acked.ece);
         self.renew_pacing_rate();
@@ -62,6 +63,14 @@ impl Sender {
             self.rearm(now, moved || self.flight.has_sack(), timers);
         }
         progress
+    }
+
+    /// What no bitmap can name counts as in flight, although it may have arrived. So that it does not keep lost numbers from
+    /// being sent again, each that arrives lets two of them go, whatever the window (RFC 6937, slow start reduction bound).
+    fn go_on_repairing(&mut self, progress: &Progress) {
+        if progress.delivered > 0 && self.flight.is_partly_unknown() {
+            self.force = self.force.max(progress.delivered.saturating_add(1).min(self.flight.lost()));
+        }
     }
 
     /// [CDP-RTX-4] A fresh sample ends the back-off; an ACK that moves SND.UNA without one divides it by four.

@@ -11,6 +11,7 @@ use weft_base::{Address, FlowKey, Instant, NodeId, Port, Seq, Service};
 use weft_wire::{Encapsulation, Header, Kind, Packet, Reason};
 
 use super::{Connection, Event};
+use crate::congestion::Settings;
 use crate::{Config, Error, Listener, RecvError, Secret, SendError, State, Verdict, Waited};
 
 const MS: Duration = Duration::from_millis(1);

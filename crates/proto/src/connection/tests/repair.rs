@@ -99,3 +99,46 @@ fn a_lost_tail_is_probed() {
     assert_eq!((stats.tail_probes, stats.timeouts), (1, 0));
     assert_eq!(read(pair.server()), b"warm uplost");
 }
+
+/// [CDP-RTX-6] Beyond what a bitmap names lie numbers that arrived long ago. That they did is no sign that a time-out was in
+/// error, and while they count as in flight they keep nothing from being sent again.
+#[test]
+fn what_no_bitmap_names_does_not_hold_up_repair() {
+    const PACKETS: usize = 3_000;
+    let config = Config {
+        receive_slots: 8_192,
+        send_bytes: 8 << 20,
+        pacing: false,
+        probe_mtu: false,
+        congestion_settings: Settings { initial_window: 3_000, ..Settings::default() },
+        ..Config::new(Service::Stream, 1_444)
+    };
+    let mut pair = Pair::open(&config, &config);
+    pair.now += 10 * MS;
+    assert_eq!(pair.client.send(&vec![9; PACKETS * 1_444]).unwrap(), PACKETS * 1_444);
+    pair.collect();
+    assert_eq!(pair.to_server.len(), PACKETS);
+    // one in four is lost, and so is all that the first acknowledgements have sent again
+    let mut number = 0;
+    pair.to_server.retain(|_| {
+        number += 1;
+        number % 4 != 1
+    });
+    pair.now += 10 * MS;
+    for packet in std::mem::take(&mut pair.to_server) {
+        pair.deliver_to_server(packet);
+        pair.collect();
+    }
+    for packet in std::mem::take(&mut pair.to_client) {
+        pair.client.handle_packet(pair.now, packet);
+    }
+    pair.run(20 * MS, true);
+    pair.run(Duration::from_secs(2), false);
+    let stats = pair.client.stats(pair.now);
+    let mut received = 0;
+    while pair.server().is_readable() {
+        received += read(pair.server()).len();
+    }
+    assert_eq!(received, PACKETS * 1_444, "{stats:?}");
+    assert!(stats.timeouts <= 10, "{stats:?}");
+}
