@@ -177,14 +177,16 @@ def a_port_without_listener_refuses():
 
 
 def a_reset_ends_both_sides():
-    with Endpoint() as peer:
-        peer.listen(7, Options(service=STREAM))
-        with client(peer, text=None) as weft:
-            peer.accept()
-            weft.event("connected")
-            peer.connection.reset(3)
-            equal(weft.end(peer), 6, weft.err)
-        clean(peer)
+    for waits in (True, False, False, False):  # also right behind the SYN|ACK: opened it was, refused it was not
+        with Endpoint() as peer:
+            peer.listen(7, Options(service=STREAM))
+            with client(peer, text=None) as weft:
+                peer.accept()
+                if waits:
+                    weft.event("connected")
+                peer.connection.reset(3)
+                equal(weft.end(peer), 6, weft.err)
+            clean(peer)
     with Server("--echo", "--datagram") as server, Endpoint() as peer:
         server.meet(peer, Options())
         peer.connection.queue.append((DAT | ACK, b"\0\1a\0\7hello"))  # [CDP-COA-5], as vector X15

@@ -242,7 +242,7 @@ impl Options {
         self
     }
 
-    /// Retransmission time-out before the first round-trip sample (RTO_INIT, section 12). Default 1 s; 250 ms is
+    /// Retransmission time-out before the first round-trip sample (RTO_INIT, section 12). Default 250 ms, which is
     /// allowed inside one cluster.
     #[must_use]
     pub fn rto_init(mut self, timeout: Duration) -> Self {

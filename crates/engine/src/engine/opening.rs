@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weft_base::{Address, FlowKey, Instant, NodeId, Port as CdpPort};
-use weft_proto::{Config, Connection, Error, State};
+use weft_proto::{Config, Connection, Error, State, Waited};
 
 use super::Engine;
 use crate::clock;
@@ -160,8 +160,10 @@ impl Engine {
         let live = slot.look();
         match (live.connection.state(), live.connection.error()) {
             (State::SynSent | State::SynReceived, _) => None,
+            // The connection was open: what became of it since, the user's next call tells.
+            (_, None | Some(Error::Reset(_))) => Some(Ok(())),
+            (_, Some(Error::TimedOut(waited))) if waited != Waited::Open => Some(Ok(())),
             (_, Some(error)) => Some(Err(error)),
-            _ => Some(Ok(())),
         }
     }
 

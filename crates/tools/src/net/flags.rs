@@ -190,7 +190,7 @@ pub struct SocketFlags {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub ack_delay: Option<Duration>,
 
-    /// First retransmission time-out [default: 1s]
+    /// First retransmission time-out [default: 250ms]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub rto_init: Option<Duration>,
 
