@@ -47,9 +47,7 @@ impl Counters {
             sent_fragmentable: self.sent_fragmentable.get(),
         }
     }
-}
 
-impl Counters {
     /// Decides what an error of a send call means for the `count` packets it is about: 0 to try them again, `count` to drop
     /// them, or an error to keep them.
     #[cold]

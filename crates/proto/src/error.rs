@@ -7,13 +7,13 @@ use weft_wire::Reason;
 /// Why a connection ended without an ordinary close (section 16).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Error {
-    /// The peer refused or reset the connection and gave this reason.
+    /// The peer reset the open connection and gave this reason.
     Reset(Reason),
-    /// The peer refused the open; the reason, if it gave one.
+    /// The open failed: the peer refused it, or we its answer, for this reason.
     Refused(Reason),
     /// Nothing came back in time.
     TimedOut(Waited),
-    /// The peer broke a rule of the protocol; we reset the connection and gave this reason.
+    /// The peer broke a rule of the protocol; we reset the open connection and gave this reason.
     Violation(Reason),
     /// Our own user aborted the connection.
     Aborted,

@@ -152,7 +152,7 @@ impl Flight {
 
     /// Whether some of what is in flight can be named by no bitmap, and so may have arrived.
     pub(crate) fn is_partly_unknown(&self) -> bool {
-        !self.segments.is_empty() && !is_news(self.segments.len() - 1)
+        self.segments.len().checked_sub(1).is_some_and(|last| !is_news(last))
     }
 
     pub(crate) fn has_held(&self) -> bool {

@@ -160,10 +160,11 @@ impl Engine {
         let live = slot.look();
         match (live.connection.state(), live.connection.error()) {
             (State::SynSent | State::SynReceived, _) => None,
-            // The connection was open: what became of it since, the user's next call tells.
-            (_, None | Some(Error::Reset(_))) => Some(Ok(())),
-            (_, Some(Error::TimedOut(waited))) if waited != Waited::Open => Some(Ok(())),
-            (_, Some(error)) => Some(Err(error)),
+            (_, Some(error @ (Error::Refused(_) | Error::TimedOut(Waited::Open) | Error::Aborted))) => {
+                Some(Err(error))
+            }
+            // It was open: what became of it since, the user's next call tells.
+            _ => Some(Ok(())),
         }
     }
 

@@ -87,7 +87,7 @@ impl Connection {
         if let Some((reason, detail)) = open::refusal(&self.config, &theirs) {
             self.control.echo = Some((packet, reason, detail));
             self.advance(Happening::Refused);
-            self.end(now, Error::Violation(reason));
+            self.end(now, Error::Refused(reason));
             return;
         }
         self.irs = packet.seq(false);
