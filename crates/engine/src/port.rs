@@ -11,7 +11,7 @@ use std::task;
 use std::time::Duration;
 
 use weft_base::Instant;
-use weft_link::{Link, LinkInfo, RecvBatch, Waker};
+use weft_link::{Interest as LinkInterest, Link, LinkInfo, RecvBatch, Waker};
 use weft_sync::{Mutex, SpinLock};
 use weft_wire::Encapsulation;
 
@@ -53,6 +53,9 @@ pub(crate) struct PortCounters {
 }
 
 /// What ends the sleep of a leader: a descriptor, written at most once until the leader took notice.
+///
+/// Races: a thread may be held up between the flag and the write, while the leader, awake for another reason, lowers the
+/// flag. Its write then comes without a flag, so what the leader's sleep says of the descriptor counts as well.
 #[derive(Debug)]
 pub(crate) struct Signal {
     waker: Waker,
@@ -66,9 +69,9 @@ impl Signal {
         }
     }
 
-    /// Takes notice. What raised it is looked at after this.
-    fn lower(&self) {
-        if self.is_raised.load(Ordering::SeqCst) {
+    /// Takes notice, also of a write that `is_readable` tells of. What raised it is looked at after this.
+    fn lower(&self, is_readable: bool) {
+        if is_readable || self.is_raised.load(Ordering::SeqCst) {
             self.waker.drain();
             self.is_raised.store(false, Ordering::SeqCst);
         }
@@ -280,18 +283,19 @@ impl Lead<'_> {
         port.sleeps_until.store(until.min(port.next_timer()), Ordering::SeqCst);
         fence(Ordering::SeqCst);
         until = until.min(port.next_timer());
+        let own = port.signal.waker.fd();
+        let mut fds = [own; 3].map(LinkInterest::readable);
         if !is_called() {
             port.counters.sleeps.fetch_add(1, Ordering::Relaxed);
             let timeout = (until != u64::MAX).then(|| Instant::from_nanos(until).saturating_since(now));
-            let own = port.signal.waker.fd();
             // A link without a descriptor (a plain loopback) calls the waker's owner through `next_due` only.
-            let main = port.link.poll_fd().unwrap_or(own);
-            let fds = [main, own, port.link.second_fd().unwrap_or(own)];
+            fds[1].fd = port.link.poll_fd().unwrap_or(own);
+            fds[2].fd = port.link.second_fd().unwrap_or(own);
             // An error would come back at once; the caller's loop then polls, which is slow but right.
-            let _ = weft_link::wait(&fds, timeout);
+            let _ = weft_link::wait_for(&mut fds, timeout);
         }
         port.sleeps_until.store(0, Ordering::SeqCst);
-        port.signal.lower();
+        port.signal.lower(fds[0].is_ready);
     }
 }
 
@@ -317,5 +321,27 @@ fn encapsulation(info: &LinkInfo) -> Encapsulation {
         weft_link::Encapsulation::Udp => Encapsulation::Udp,
         weft_link::Encapsulation::Ethernet => Encapsulation::Ethernet,
         weft_link::Encapsulation::Simulated => Encapsulation::Simulated,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_link::Udp;
+
+    use super::*;
+    use crate::clock;
+
+    /// A thread held up between the flag and the write of a signal writes after the leader took the flag down.
+    #[test]
+    fn a_late_signal_ends_one_sleep_and_not_every_other() {
+        let link = Arc::new(Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap());
+        let port = Port::new(0, link, clock::now(), Duration::ZERO).unwrap();
+        let lead = port.try_lead().unwrap();
+        port.signal.waker.wake();
+        lead.sleep(clock::now(), None, || false);
+
+        let (begin, limit) = (clock::now(), Duration::from_millis(20));
+        lead.sleep(begin, Some(begin + limit), || false);
+        assert!(clock::now() - begin >= limit, "woken again by the same signal");
     }
 }

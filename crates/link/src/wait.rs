@@ -47,17 +47,12 @@ const FEW: usize = 8;
 /// # Errors
 /// What `ppoll` says of the arguments.
 pub fn wait(fds: &[RawFd], timeout: Option<Duration>) -> io::Result<usize> {
-    let none = libc::pollfd { fd: -1, events: 0, revents: 0 };
-    if fds.len() <= FEW {
-        let mut few = [none; FEW];
-        for (slot, &fd) in few.iter_mut().zip(fds) {
+    with_slots(fds.len(), |slots| {
+        for (slot, &fd) in slots.iter_mut().zip(fds) {
             *slot = Interest::readable(fd).poll_fd();
         }
-        poll(&mut few[..fds.len()], timeout)
-    } else {
-        let mut many: Vec<_> = fds.iter().map(|&fd| Interest::readable(fd).poll_fd()).collect();
-        poll(&mut many, timeout)
-    }
+        poll(slots, timeout)
+    })
 }
 
 /// As [`wait`], for reading or writing, and tells which descriptors are ready.
@@ -65,12 +60,22 @@ pub fn wait(fds: &[RawFd], timeout: Option<Duration>) -> io::Result<usize> {
 /// # Errors
 /// What `ppoll` says of the arguments.
 pub fn wait_for(interests: &mut [Interest], timeout: Option<Duration>) -> io::Result<usize> {
-    let mut fds: Vec<_> = interests.iter().map(Interest::poll_fd).collect();
-    let count = poll(&mut fds, timeout)?;
-    for (interest, fd) in interests.iter_mut().zip(&fds) {
-        interest.is_ready = fd.revents != 0;
-    }
-    Ok(count)
+    with_slots(interests.len(), |slots| {
+        for (slot, interest) in slots.iter_mut().zip(&*interests) {
+            *slot = interest.poll_fd();
+        }
+        let count = poll(slots, timeout)?;
+        for (slot, interest) in slots.iter().zip(interests) {
+            interest.is_ready = slot.revents != 0;
+        }
+        Ok(count)
+    })
+}
+
+/// Lends room for `count` descriptors, without the heap where they are few.
+fn with_slots<T>(count: usize, use_them: impl FnOnce(&mut [libc::pollfd]) -> T) -> T {
+    let none = libc::pollfd { fd: -1, events: 0, revents: 0 };
+    if count <= FEW { use_them(&mut [none; FEW][..count]) } else { use_them(&mut vec![none; count]) }
 }
 
 fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<usize> {
