@@ -61,9 +61,13 @@ impl Directory {
         self.nodes.read().cluster().get(node).is_some()
     }
 
-    /// Where `node` is reached.
+    /// Where packets for `node` go.
     pub(crate) fn locate(&self, node: NodeId) -> Option<SocketAddr> {
-        let NextHop::Direct(Underlay::Udp(at)) = self.nodes.read().next_hop(node)?;
+        let nodes = self.nodes.read();
+        let Underlay::Udp(at) = match nodes.next_hop(node)? {
+            NextHop::Direct(at) => at,
+            NextHop::Io(side) => nodes.sides().get(side).and_then(|side| side.io_nodes.get(side.default))?.1,
+        };
         Some(at)
     }
 

@@ -1,22 +1,16 @@
-//! What the cluster's owner configured: numbers, names and underlay addresses.
+//! What the cluster's owner configured: numbers, names, underlay addresses, networks and I/O nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::IpAddr;
 
 use weft_base::NodeId;
 
-use crate::{Name, Underlay};
+use crate::network::NetworkSet;
+use crate::{Coordinates, Kind, Member, Name, NetworkId, Underlay, io_set};
 
-/// One node of the cluster.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Member {
-    /// Its number.
-    pub node: NodeId,
-    /// Its name, if it has one.
-    pub name: Option<Name>,
-    /// Where it is reached, and where replies to it go (CDP-ENC-6).
-    pub at: Underlay,
-}
+/// Forwards that a packet survives (CDP-FWD-1).
+pub const FORWARDS_MAX: u32 = 3;
 
 /// The nodes of a cluster, each number and each name once.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +18,8 @@ pub struct Cluster {
     members: BTreeMap<NodeId, Member>,
     names: BTreeMap<Name, NodeId>,
     places: BTreeMap<Underlay, NodeId>,
+    /// The I/O nodes by host.
+    io_hosts: BTreeMap<IpAddr, NodeId>,
 }
 
 /// A member that contradicts the cluster.
@@ -37,6 +33,8 @@ pub enum AddError {
     NameTaken(Name),
     /// Another member is reached at this address.
     PlaceTaken(Underlay),
+    /// The node has no address at all.
+    Nowhere(NodeId),
 }
 
 impl fmt::Display for AddError {
@@ -52,6 +50,7 @@ impl fmt::Display for AddError {
                 write!(f, "the name {name} is given twice; each name stands for one node")
             }
             Self::PlaceTaken(at) => write!(f, "{at} is given to two nodes; each needs an address of its own"),
+            Self::Nowhere(node) => write!(f, "node {node} has no address; give one on a network"),
         }
     }
 }
@@ -76,24 +75,37 @@ impl Cluster {
         if let Some(name) = member.name.as_ref().filter(|name| self.names.contains_key(*name)) {
             return Err(AddError::NameTaken(name.clone()));
         }
-        if self.places.contains_key(&member.at) {
-            return Err(AddError::PlaceTaken(member.at));
+        if member.at.is_empty() {
+            return Err(AddError::Nowhere(member.node));
+        }
+        let mut own = BTreeSet::new();
+        for attachment in &member.at {
+            if self.places.contains_key(&attachment.at) || !own.insert(attachment.at) {
+                return Err(AddError::PlaceTaken(attachment.at));
+            }
         }
         if let Some(name) = &member.name {
             self.names.insert(name.clone(), member.node);
         }
-        self.places.insert(member.at, member.node);
+        for attachment in &member.at {
+            self.places.insert(attachment.at, member.node);
+            if member.kind == Kind::Io {
+                self.io_hosts.insert(attachment.at.host(), member.node);
+            }
+        }
         self.members.insert(member.node, member);
         Ok(())
     }
 
-    /// Says that `node` is reached at `at`, as the owner of a running node may: for any number, and in place of what was
-    /// said of it before. Its name stays; of two nodes at one address the later has it.
+    /// Says that `node` is reached directly at `at`, as the owner of a running node may: for any number, and in place of
+    /// what was said of it before. Its name stays; of two nodes at one address the later has it.
     pub fn place(&mut self, node: NodeId, at: Underlay) {
-        let member = self.members.entry(node).or_insert(Member { node, name: None, at });
-        let before = std::mem::replace(&mut member.at, at);
-        if before != at && self.places.get(&before) == Some(&node) {
-            self.places.remove(&before);
+        let direct = Member::direct(node, None, at);
+        let member = self.members.entry(node).or_insert_with(|| direct.clone());
+        for before in std::mem::replace(&mut member.at, direct.at) {
+            if before.at != at && self.places.get(&before.at) == Some(&node) {
+                self.places.remove(&before.at);
+            }
         }
         self.places.insert(at, node);
     }
@@ -127,63 +139,210 @@ impl Cluster {
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
+
+    /// The I/O node at the host of `from`.
+    #[must_use]
+    pub fn io_node_at(&self, from: Underlay) -> Option<&Member> {
+        self.get(*self.io_hosts.get(&from.host())?)
+    }
+
+    /// The networks that `node` is on; one that is not named is on all, so that it reaches everybody directly.
+    pub(crate) fn networks_of(&self, node: NodeId) -> NetworkSet {
+        match self.get(node) {
+            Some(member) => member.networks().union(NetworkSet::only(NetworkId::COMMON)),
+            None => self.iter().map(Member::networks).fold(NetworkSet::default(), NetworkSet::union),
+        }
+    }
+
+    fn io_members(&self) -> impl Iterator<Item = &Member> {
+        self.iter().filter(|member| member.kind == Kind::Io)
+    }
+
+    /// How often a packet on one of the networks `from` has to be forwarded to be on one of `to` without touching those to
+    /// `avoid`: 0 to [`FORWARDS_MAX`], or `None`.
+    fn forwards(&self, from: NetworkSet, to: NetworkSet, avoid: NetworkSet) -> Option<u32> {
+        let mut reached = from.without(avoid);
+        for forwards in 0..=FORWARDS_MAX {
+            if reached.meets(to) {
+                return Some(forwards);
+            }
+            let here = reached;
+            let further = self.io_members().map(Member::networks).filter(|networks| networks.meets(here));
+            reached = further.fold(here, NetworkSet::union).without(avoid);
+        }
+        None
+    }
+
+    /// How often `io` and those behind it forward a packet that it gets on one of the networks `side`, for one of `to`,
+    /// none of which lies in `side`.
+    pub(crate) fn forwards_through(&self, io: &Member, side: NetworkSet, to: NetworkSet) -> Option<u32> {
+        let behind = self.forwards(io.networks(), to, side)?;
+        Some(behind + 1).filter(|&forwards| forwards <= FORWARDS_MAX)
+    }
+
+    /// [CDP-IO-1] The I/O nodes of `node` towards the networks `to`, in order, and the index of the default.
+    pub(crate) fn io_nodes_towards(&self, node: NodeId, to: NetworkSet) -> (Vec<&Member>, usize) {
+        let own = self.get(node);
+        let side = self.networks_of(node);
+        let is_fit = |io: &&Member| {
+            io.node != node && io.networks().meets(side) && self.forwards_through(io, side, to).is_some()
+        };
+        let listed = own.map_or(&[][..], |member| &member.io_nodes);
+        let mut fit: Vec<&Member> = if listed.is_empty() {
+            self.io_members().filter(is_fit).collect()
+        } else {
+            listed.iter().filter_map(|&io| self.get(io)).filter(is_fit).collect()
+        };
+        let distance = |io: &Member| match (own.and_then(|own| own.place), io.place) {
+            (Some(here), Some(there)) => Coordinates::distance(here, there),
+            _ => u32::MAX,
+        };
+        if listed.is_empty() {
+            fit.sort_by_key(|io| (distance(io), io.node));
+        }
+        fit.truncate(io_set::MEMBERS_MAX);
+        let chosen = own.and_then(|own| own.default_io);
+        let default = fit.iter().position(|io| Some(io.node) == chosen).unwrap_or_else(|| {
+            // Those who have no place in the mesh, or several I/O nodes as near, spread by their numbers.
+            let near = fit
+                .first()
+                .map_or(0, |first| fit.iter().filter(|io| distance(io) == distance(first)).count());
+            if listed.is_empty() && near > 0 { node.get() as usize % near } else { 0 }
+        });
+        (fit, default)
+    }
+
+    /// Whether all that the nodes say of each other holds; asked when the last was added.
+    ///
+    /// # Errors
+    ///
+    /// The first contradiction, by number.
+    pub fn check(&self) -> Result<(), CheckError> {
+        for member in self.iter() {
+            self.check_member(member)?;
+        }
+        let sides: BTreeMap<NetworkSet, &Member> = self
+            .iter()
+            .filter(|member| member.kind != Kind::Io)
+            .map(|member| (member.networks(), member))
+            .collect();
+        let pairs = sides.values().flat_map(|from| sides.values().map(move |to| (from, to)));
+        for (from, to) in pairs {
+            let (side, there) = (self.networks_of(from.node), to.networks());
+            let is_reached = side.meets(there) || !self.io_nodes_towards(from.node, there).0.is_empty();
+            if !is_reached {
+                return Err(CheckError {
+                    node: from.node,
+                    label: from.label(),
+                    what: Contradiction::NoRoute(to.label()),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_member(&self, member: &Member) -> Result<(), CheckError> {
+        let says = |what| Err(CheckError { node: member.node, label: member.label(), what });
+        if member.kind == Kind::Io && member.networks().len() < 2 {
+            return says(Contradiction::OneNetwork);
+        }
+        for &io in member.io_nodes.iter().chain(&member.default_io) {
+            if io == member.node {
+                return says(Contradiction::Itself);
+            }
+            match self.get(io) {
+                None => return says(Contradiction::UnknownIo(io)),
+                Some(other) if other.kind != Kind::Io => return says(Contradiction::NoIo(other.label())),
+                Some(other) if !other.networks().meets(self.networks_of(member.node)) => {
+                    return says(Contradiction::FarIo(other.label()));
+                }
+                Some(_) => {}
+            }
+        }
+        let is_in_set = |io| member.io_nodes.is_empty() || member.io_nodes.contains(&io);
+        match member.default_io {
+            Some(io) if !is_in_set(io) => says(Contradiction::DefaultOutside(io)),
+            _ if member.io_nodes.len() > io_set::MEMBERS_MAX => {
+                says(Contradiction::TooMany(member.io_nodes.len()))
+            }
+            _ => Ok(()),
+        }
+    }
 }
+
+/// What one node says and the cluster contradicts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CheckError {
+    /// The node.
+    pub node: NodeId,
+    label: String,
+    /// What it is.
+    pub what: Contradiction,
+}
+
+/// What may be wrong between nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Contradiction {
+    /// An I/O node on fewer than two networks.
+    OneNetwork,
+    /// It names itself as its I/O node.
+    Itself,
+    /// It names an I/O node that is no member.
+    UnknownIo(NodeId),
+    /// It names a node that does not forward.
+    NoIo(String),
+    /// It names an I/O node that it shares no network with.
+    FarIo(String),
+    /// Its default is not among its I/O nodes.
+    DefaultOutside(NodeId),
+    /// So many I/O nodes.
+    TooMany(usize),
+    /// No way leads from it to that node in [`FORWARDS_MAX`] forwards.
+    NoRoute(String),
+}
+
+impl fmt::Display for CheckError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { label, what, .. } = self;
+        match what {
+            Contradiction::OneNetwork => {
+                write!(
+                    f,
+                    "{label} is an I/O node on one network; give it an address on each of the networks it joins"
+                )
+            }
+            Contradiction::Itself => write!(f, "{label} names itself as its I/O node; name others"),
+            Contradiction::UnknownIo(io) => {
+                write!(f, "{label} names node {io} as its I/O node, which is not there")
+            }
+            Contradiction::NoIo(other) => {
+                write!(
+                    f,
+                    "{label} names {other} as its I/O node, which is of another kind; give {other} kind = \"io\""
+                )
+            }
+            Contradiction::FarIo(other) => {
+                write!(
+                    f,
+                    "{label} names {other} as its I/O node but shares no network with it; name one on its network"
+                )
+            }
+            Contradiction::DefaultOutside(io) => {
+                write!(f, "the default I/O node {io} of {label} is not in its list; add it or take another")
+            }
+            Contradiction::TooMany(count) => {
+                write!(f, "{label} names {count} I/O nodes; at most {} are used", io_set::MEMBERS_MAX)
+            }
+            Contradiction::NoRoute(to) => write!(
+                f,
+                "{label} has no route to {to}; put both on one network, or give an I/O node that joins theirs in at most \
+                 {FORWARDS_MAX} forwards"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for CheckError {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn member(number: u32, name: &str, at: &str) -> Member {
-        let at = Underlay::Udp(at.parse().unwrap());
-        Member { node: NodeId::new(number).unwrap(), name: name.parse().ok(), at }
-    }
-
-    #[test]
-    fn a_member_is_found_by_number_name_and_address() {
-        let mut cluster = Cluster::default();
-        let two = member(2, "two", "10.0.0.2:64064");
-        cluster.add(two.clone()).unwrap();
-        assert_eq!(cluster.get(two.node), Some(&two));
-        assert_eq!(cluster.find("two"), Some(&two));
-        assert_eq!(cluster.at(two.at), Some(&two));
-        assert_eq!((cluster.find("three"), cluster.find("two words")), (None, None));
-    }
-
-    /// [CDP-ADR-1] A number is unique in its cluster, and so are name and address; a refused member leaves no trace.
-    #[test]
-    fn nothing_is_given_twice() {
-        let mut cluster = Cluster::default();
-        cluster.add(member(2, "two", "10.0.0.2:1")).unwrap();
-        let refused = |cluster: &mut Cluster, member: Member| cluster.add(member).unwrap_err().to_string();
-        assert!(refused(&mut cluster, member(2, "x", "10.0.0.9:1")).contains("node 0x000002 is given twice"));
-        assert!(refused(&mut cluster, member(3, "two", "10.0.0.9:1")).contains("name two"));
-        assert!(refused(&mut cluster, member(3, "x", "10.0.0.2:1")).contains("10.0.0.2:1"));
-        assert_eq!(cluster.iter().count(), 1);
-        cluster.add(member(3, "x", "10.0.0.9:1")).unwrap();
-    }
-
-    #[test]
-    fn a_node_can_be_placed_elsewhere_and_keeps_its_name() {
-        let mut cluster = Cluster::default();
-        cluster.add(member(2, "two", "10.0.0.2:1")).unwrap();
-        let (old, new) =
-            (Underlay::Udp("10.0.0.2:1".parse().unwrap()), Underlay::Udp("10.0.0.9:1".parse().unwrap()));
-        cluster.place(NodeId::new(2).unwrap(), new);
-        assert_eq!(cluster.find("two").map(|member| member.at), Some(new));
-        assert_eq!((cluster.at(old), cluster.at(new).map(|member| member.node.get())), (None, Some(2)));
-        let drawn = NodeId::unregistered(5);
-        cluster.place(drawn, new);
-        assert_eq!(cluster.at(new).map(|member| member.node), Some(drawn));
-        cluster.place(NodeId::new(2).unwrap(), old);
-        assert_eq!(cluster.at(new).map(|member| member.node), Some(drawn), "not taken from who has it now");
-    }
-
-    /// [CDP-ADR-8] A cluster file assigns only 1..0x7FFFFF.
-    #[test]
-    fn unregistered_numbers_are_not_for_clusters() {
-        let mut cluster = Cluster::default();
-        let refused = cluster.add(member(0x80_0000, "x", "10.0.0.2:1")).unwrap_err();
-        assert_eq!(refused, AddError::Unregistered(NodeId::new(0x80_0000).unwrap()));
-        cluster.add(member(0x7F_FFFF, "x", "10.0.0.2:1")).unwrap();
-    }
-}
+mod tests;

@@ -1,9 +1,12 @@
 //! Our own number, the cluster, the nodes learned, and what follows from them for one packet.
 
+use std::collections::BTreeMap;
+
 use weft_base::NodeId;
 
 use crate::learned::{LEARNED_MAX, Learned};
-use crate::{Cluster, Underlay};
+use crate::network::NetworkSet;
+use crate::{Cluster, IoSet, Underlay};
 
 /// Whether nodes that the cluster does not name may talk to us.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,7 +20,7 @@ pub enum Mode {
 /// Whether a packet may come from where it came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// The cluster names this node at this host.
+    /// The cluster names this node at this host, or the packet came through one of its I/O nodes.
     Known,
     /// The cluster does not name the node, and we are in open mode.
     Open,
@@ -35,11 +38,36 @@ impl Source {
     }
 }
 
-/// Where a packet goes next on its way to a node. I/O nodes will add theirs.
+/// Where a packet goes next on its way to a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NextHop {
     /// To the node itself.
     Direct(Underlay),
+    /// To an I/O node of this side, the index of one of [`Directory::sides`].
+    Io(usize),
+}
+
+/// The nodes that one set of I/O nodes leads to ([CDP-IO-1]).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Side {
+    /// The I/O nodes in order, and where each is reached by us.
+    pub io_nodes: Vec<(NodeId, Underlay)>,
+    /// The index of the default among them.
+    pub default: usize,
+}
+
+impl Side {
+    /// The state of its I/O nodes, none of which has lost anything.
+    #[must_use]
+    pub fn io_set(&self) -> IoSet {
+        IoSet::new(self.io_nodes.len(), self.default)
+    }
+
+    /// Which of the I/O nodes is at the host of `from`.
+    #[must_use]
+    pub fn position(&self, from: Underlay) -> Option<usize> {
+        self.io_nodes.iter().position(|(_, at)| at.is_same_host(from))
+    }
 }
 
 /// The numbers that one node answers to; they never change.
@@ -75,18 +103,53 @@ pub struct Directory {
     mode: Mode,
     cluster: Cluster,
     learned: Learned,
+    networks: NetworkSet,
+    sides: Vec<Side>,
+    /// The side of the nodes on these networks.
+    side_of: BTreeMap<NetworkSet, usize>,
 }
 
 impl Directory {
     /// The directory of the node `own`.
     #[must_use]
-    pub const fn new(own: NodeId, mode: Mode, cluster: Cluster) -> Self {
-        Self {
+    pub fn new(own: NodeId, mode: Mode, cluster: Cluster) -> Self {
+        let mut directory = Self {
             identity: Identity { own, is_drawn: false },
             mode,
+            networks: cluster.networks_of(own),
             cluster,
             learned: Learned::new(LEARNED_MAX),
+            sides: Vec::new(),
+            side_of: BTreeMap::new(),
+        };
+        directory.find_sides();
+        directory
+    }
+
+    /// [CDP-IO-1] One side for all nodes that are reached through the same I/O nodes in the same order.
+    fn find_sides(&mut self) {
+        let far = self.cluster.iter().filter(|member| member.reached_from(self.networks).is_none());
+        let far: std::collections::BTreeSet<_> = far.map(crate::Member::networks).collect();
+        for networks in far {
+            let (io_nodes, default) = self.cluster.io_nodes_towards(self.identity.own, networks);
+            let reached = |io: &&crate::Member| Some((io.node, io.reached_from(self.networks)?));
+            let io_nodes: Vec<_> = io_nodes.iter().filter_map(reached).collect();
+            if io_nodes.is_empty() {
+                continue;
+            }
+            let side = Side { io_nodes, default };
+            let index = self.sides.iter().position(|other| *other == side).unwrap_or_else(|| {
+                self.sides.push(side);
+                self.sides.len() - 1
+            });
+            self.side_of.insert(networks, index);
         }
+    }
+
+    /// The sides that are reached through I/O nodes.
+    #[must_use]
+    pub fn sides(&self) -> &[Side] {
+        &self.sides
     }
 
     /// The directory of a node without a cluster file, whose number is drawn by `random`.
@@ -121,7 +184,9 @@ impl Directory {
     #[must_use]
     pub fn accepts(&self, source: NodeId, from: Underlay) -> Source {
         match self.cluster.get(source) {
-            Some(member) if member.at.is_same_host(from) => Source::Known,
+            Some(member) if member.is_at_host(from) || self.cluster.io_node_at(from).is_some() => {
+                Source::Known
+            }
             Some(_) => Source::Contradicts,
             // [CDP-ADR-7] a node in open mode may accept a source node missing from its cluster file
             None if self.mode == Mode::Open => Source::Open,
@@ -135,8 +200,11 @@ impl Directory {
     /// from; for a learned one the address of its last current packet.
     #[must_use]
     pub fn next_hop(&self, node: NodeId) -> Option<NextHop> {
-        let named = self.cluster.get(node).map(|member| member.at);
-        named.or_else(|| self.learned.get(node)).map(NextHop::Direct)
+        let Some(member) = self.cluster.get(node) else { return self.learned.get(node).map(NextHop::Direct) };
+        match member.reached_from(self.networks) {
+            Some(at) => Some(NextHop::Direct(at)),
+            None => self.side_of.get(&member.networks()).copied().map(NextHop::Io),
+        }
     }
 
     /// A current packet, or a validated handshake, of `node` came from `at`.
@@ -145,7 +213,7 @@ impl Directory {
     /// strict mode nothing is learned. Tells whether `node` is now reached at `at`.
     pub fn learn(&mut self, node: NodeId, at: Underlay) -> bool {
         if let Some(member) = self.cluster.get(node) {
-            return member.at == at;
+            return member.at.iter().any(|attachment| attachment.at == at);
         }
         if self.mode == Mode::Strict || node == self.identity.own {
             return false;

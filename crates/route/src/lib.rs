@@ -2,7 +2,8 @@
 //!
 //! Three words are kept apart: a *name* is for people and never travels, a *node* number is what packets carry, and
 //! an *underlay address* is where a link delivers. A [`Cluster`] maps them as its owner configured; a [`Directory`]
-//! adds our own number, the nodes learned in open mode, and the decisions.
+//! adds our own number, the nodes learned in open mode, and the decisions. Nodes that share no *network* reach each other
+//! through I/O nodes: an [`IoSet`] is what a sender knows of those towards one side, a [`Forwarder`] what one of them does.
 //!
 //! This room must not know a link, a connection or a file: it is told what a configuration says and what was
 //! validated, draws no random number of its own, and every table in it is bounded.
@@ -15,7 +16,7 @@
 //! let at = |text: &str| Underlay::Udp(text.parse().unwrap());
 //!
 //! let mut cluster = Cluster::default();
-//! cluster.add(Member { node: node(2), name: "two".parse().ok(), at: at("10.0.0.2:64064") }).unwrap();
+//! cluster.add(Member::direct(node(2), "two".parse().ok(), at("10.0.0.2:64064"))).unwrap();
 //! let directory = Directory::new(node(1), Mode::Strict, cluster);
 //!
 //! assert_eq!(directory.next_hop(node(2)), Some(NextHop::Direct(at("10.0.0.2:64064"))));
@@ -25,12 +26,22 @@
 
 mod cluster;
 mod directory;
+mod forwarder;
+mod io_set;
 mod learned;
+mod member;
+mod mesh;
 mod name;
+mod network;
 mod underlay;
 
-pub use cluster::{AddError, Cluster, Member};
-pub use directory::{Directory, Identity, Mode, NextHop, Source};
+pub use cluster::{AddError, CheckError, Cluster, Contradiction, FORWARDS_MAX};
+pub use directory::{Directory, Identity, Mode, NextHop, Side, Source};
+pub use forwarder::{Forwarder, Hop, NotForwarded};
+pub use io_set::{IoSet, LOSSES_MAX, MEMBERS_MAX, PROBE_INTERVAL};
 pub use learned::LEARNED_MAX;
+pub use member::{Attachment, Kind, Member};
+pub use mesh::Coordinates;
 pub use name::{Name, ParseNameError};
+pub use network::NetworkId;
 pub use underlay::Underlay;

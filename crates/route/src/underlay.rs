@@ -1,7 +1,7 @@
 //! Where a link delivers.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// An address of the underlay, as links name it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -11,12 +11,18 @@ pub enum Underlay {
 }
 
 impl Underlay {
+    /// The host, in the form that all its addresses share: an IPv4 peer of a socket of both families shows as
+    /// `::ffff:a.b.c.d`.
+    #[must_use]
+    pub fn host(self) -> IpAddr {
+        let Self::Udp(at) = self;
+        at.ip().to_canonical()
+    }
+
     /// Whether both are the same host. [CDP-ENC-7] A sender may vary its UDP source port, so ports do not count.
     #[must_use]
     pub fn is_same_host(self, other: Self) -> bool {
-        let (Self::Udp(a), Self::Udp(b)) = (self, other);
-        // an IPv4 peer of a socket of both families shows as ::ffff:a.b.c.d
-        a.ip() == b.ip() || a.ip().to_canonical() == b.ip().to_canonical()
+        self.host() == other.host()
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::Member;
+use crate::{Attachment, Kind, Member, NetworkId};
 
 fn node(number: u32) -> NodeId {
     NodeId::new(number).unwrap()
@@ -12,7 +12,7 @@ fn at(text: &str) -> Underlay {
 /// Node 1 in `mode`, in a cluster that names node 2 at 10.0.0.2:64064.
 fn directory(mode: Mode) -> Directory {
     let mut cluster = Cluster::default();
-    cluster.add(Member { node: node(2), name: None, at: at("10.0.0.2:64064") }).unwrap();
+    cluster.add(Member::direct(node(2), None, at("10.0.0.2:64064"))).unwrap();
     Directory::new(node(1), mode, cluster)
 }
 
@@ -136,4 +136,50 @@ fn learning_is_bounded() {
     assert_eq!(directory.learned_len(), LEARNED_MAX);
     assert_eq!(directory.next_hop(node(10)), None);
     assert_eq!(directory.next_hop(node(11)), Some(NextHop::Direct(from)));
+}
+
+/// Hosts on network 1, compute nodes on network 2, and I/O nodes 11 and 12 on both, seen from host 1.
+fn two_networks() -> Directory {
+    let mut cluster = Cluster::default();
+    for (kind, number, networks) in [
+        (Kind::Host, 1, &[1][..]),
+        (Kind::Host, 3, &[1]),
+        (Kind::Compute, 2, &[2]),
+        (Kind::Compute, 4, &[2]),
+        (Kind::Io, 11, &[1, 2]),
+        (Kind::Io, 12, &[1, 2]),
+    ] {
+        let attach = |&index: &usize| Attachment {
+            network: NetworkId::new(index).unwrap(),
+            at: at(&format!("10.{index}.0.{number}:64064")),
+        };
+        let member = Member::direct(node(number), None, at("10.9.9.9:1"));
+        cluster.add(Member { kind, at: networks.iter().map(attach).collect(), ..member }).unwrap();
+    }
+    Directory::new(node(1), Mode::Strict, cluster)
+}
+
+/// [CDP-IO-1] A node on our network is reached directly, all others of one side through one set of I/O nodes.
+#[test]
+fn a_node_on_another_network_is_reached_through_io_nodes() {
+    let directory = two_networks();
+    assert_eq!(directory.next_hop(node(3)), Some(NextHop::Direct(at("10.1.0.3:64064"))));
+    assert_eq!(directory.next_hop(node(12)), Some(NextHop::Direct(at("10.1.0.12:64064"))));
+    assert_eq!(
+        (directory.next_hop(node(2)), directory.next_hop(node(4))),
+        (Some(NextHop::Io(0)), Some(NextHop::Io(0)))
+    );
+    let [side] = directory.sides() else { panic!("one side") };
+    assert_eq!(side.io_nodes, [(node(11), at("10.1.0.11:64064")), (node(12), at("10.1.0.12:64064"))]);
+    assert_eq!((side.position(at("10.1.0.12:9")), side.position(at("10.1.0.3:64064"))), (Some(1), None));
+    assert_eq!(side.io_set().default_member(), side.default);
+}
+
+/// [CDP-ADR-6] A packet from a known I/O node may have any source of the cluster, and from any other host only its own.
+#[test]
+fn io_nodes_bring_packets_of_others() {
+    let directory = two_networks();
+    assert_eq!(directory.accepts(node(2), at("10.1.0.11:64064")), Source::Known);
+    assert_eq!(directory.accepts(node(2), at("10.1.0.3:64064")), Source::Contradicts);
+    assert_eq!(directory.accepts(node(99), at("10.1.0.11:64064")), Source::Stranger);
 }

@@ -1,0 +1,235 @@
+//! What an I/O node does with a packet (`docs/spec/cdp.md`, section 14.2).
+
+use std::fmt;
+
+use weft_base::NodeId;
+
+use crate::network::NetworkSet;
+use crate::{Cluster, FORWARDS_MAX, Member, NetworkId, Underlay};
+
+/// Where a packet leaves an I/O node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hop {
+    /// By this network.
+    pub network: NetworkId,
+    /// To this address.
+    pub to: Underlay,
+}
+
+/// Why a packet is not forwarded.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum NotForwarded {
+    /// [CDP-FWD-1] It was forwarded as often as a packet may be.
+    HopLimit,
+    /// It is for the I/O node itself.
+    ForUs,
+    /// Its source is no node of the cluster.
+    UnknownSource,
+    /// [CDP-FWD-4] Its source node cannot be on the side that it came from.
+    WrongSide,
+    /// Its destination is no node of the cluster.
+    UnknownDestination,
+    /// Its destination is on the network that it came from.
+    ComesBack,
+    /// No way leads to its destination.
+    NoRoute,
+}
+
+impl NotForwarded {
+    /// All reasons, in order.
+    pub const ALL: [Self; 7] = [
+        Self::HopLimit,
+        Self::ForUs,
+        Self::UnknownSource,
+        Self::WrongSide,
+        Self::UnknownDestination,
+        Self::ComesBack,
+        Self::NoRoute,
+    ];
+}
+
+impl fmt::Display for NotForwarded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::HopLimit => "forwarded too often",
+            Self::ForUs => "for the I/O node itself",
+            Self::UnknownSource => "source not in the cluster",
+            Self::WrongSide => "source on another side",
+            Self::UnknownDestination => "destination not in the cluster",
+            Self::ComesBack => "destination on the side it came from",
+            Self::NoRoute => "no route to the destination",
+        })
+    }
+}
+
+/// The decisions of one I/O node. It keeps no state of connections ([CDP-FWD-3]).
+#[derive(Clone, Debug)]
+pub struct Forwarder {
+    own: NodeId,
+    networks: NetworkSet,
+    cluster: Cluster,
+}
+
+impl Forwarder {
+    /// The decisions of node `own`.
+    #[must_use]
+    pub fn new(own: NodeId, cluster: Cluster) -> Self {
+        let networks = cluster.networks_of(own);
+        Self { own, networks, cluster }
+    }
+
+    /// Where a packet goes that came by `network` from `from` and has been forwarded `hops` times.
+    ///
+    /// # Errors
+    /// Why it goes nowhere.
+    pub fn decide(
+        &self,
+        (network, from): (NetworkId, Underlay),
+        source: NodeId,
+        destination: NodeId,
+        hops: u32,
+    ) -> Result<Hop, NotForwarded> {
+        // [CDP-FWD-1]
+        if hops >= FORWARDS_MAX {
+            return Err(NotForwarded::HopLimit);
+        }
+        let sender = self.cluster.get(source).ok_or(NotForwarded::UnknownSource)?;
+        if !self.may_come(sender, network, from) {
+            return Err(NotForwarded::WrongSide);
+        }
+        if destination == self.own {
+            return Err(NotForwarded::ForUs);
+        }
+        let receiver = self.cluster.get(destination).ok_or(NotForwarded::UnknownDestination)?;
+        let onward = self.networks.without(NetworkSet::only(network));
+        if let Some(hop) = self.directly(receiver, onward) {
+            return Ok(hop);
+        }
+        if receiver.on(network).is_some() {
+            return Err(NotForwarded::ComesBack);
+        }
+        self.through_another(receiver, onward).ok_or(NotForwarded::NoRoute)
+    }
+
+    /// [CDP-FWD-4] Whether packets of `sender` can come from there: from its own host, or from an I/O node on the way.
+    fn may_come(&self, sender: &Member, network: NetworkId, from: Underlay) -> bool {
+        if let Some(at) = sender.on(network) {
+            return at.is_same_host(from);
+        }
+        let side = NetworkSet::only(network);
+        self.cluster.io_node_at(from).is_some_and(|io| {
+            io.node != self.own
+                && io.on(network).is_some_and(|at| at.is_same_host(from))
+                && self.cluster.forwards_through(io, side, sender.networks()).is_some()
+        })
+    }
+
+    fn directly(&self, receiver: &Member, onward: NetworkSet) -> Option<Hop> {
+        let shared =
+            receiver.at.iter().find(|attachment| onward.meets(NetworkSet::only(attachment.network)))?;
+        Some(Hop { network: shared.network, to: shared.at })
+    }
+
+    /// The next I/O node of the shortest way; of several the first in the order of our own set from its default on.
+    fn through_another(&self, receiver: &Member, onward: NetworkSet) -> Option<Hop> {
+        let (io_nodes, default) = self.cluster.io_nodes_towards(self.own, receiver.networks());
+        let in_turn = (0..io_nodes.len()).map(|step| io_nodes[(default + step) % io_nodes.len()]);
+        let ways = in_turn.filter_map(|io| {
+            let forwards = self.cluster.forwards_through(io, self.networks, receiver.networks())?;
+            Some((forwards, self.directly(io, onward)?))
+        });
+        ways.min_by_key(|(forwards, _)| *forwards).map(|(_, hop)| hop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Attachment, Kind};
+
+    fn node(number: u32) -> NodeId {
+        NodeId::new(number).unwrap()
+    }
+
+    fn network(index: usize) -> NetworkId {
+        NetworkId::new(index).unwrap()
+    }
+
+    fn at(index: usize, number: u32) -> Underlay {
+        Underlay::Udp(format!("10.{index}.0.{number}:64064").parse().unwrap())
+    }
+
+    /// Network 1 with hosts 1 and 3, network 2 with compute node 2, network 3 with compute node 4; I/O nodes 11 and 12
+    /// between 1 and 2, 13 between 2 and 3.
+    fn forwarder(own: u32) -> Forwarder {
+        let mut cluster = Cluster::default();
+        for (kind, number, networks) in [
+            (Kind::Host, 1, &[1][..]),
+            (Kind::Host, 3, &[1]),
+            (Kind::Compute, 2, &[2]),
+            (Kind::Compute, 4, &[3]),
+            (Kind::Io, 11, &[1, 2]),
+            (Kind::Io, 12, &[1, 2]),
+            (Kind::Io, 13, &[2, 3]),
+        ] {
+            let attach = |&index: &usize| Attachment { network: network(index), at: at(index, number) };
+            let member = Member::direct(node(number), None, at(9, 9));
+            cluster.add(Member { kind, at: networks.iter().map(attach).collect(), ..member }).unwrap();
+        }
+        cluster.check().unwrap();
+        Forwarder::new(node(own), cluster)
+    }
+
+    /// What I/O node `own` does with a packet that came by network `by` from the host of `from`.
+    fn decide(own: u32, by: usize, from: u32, source: u32, to: u32, hops: u32) -> Result<Hop, NotForwarded> {
+        forwarder(own).decide((network(by), at(by, from)), node(source), node(to), hops)
+    }
+
+    #[test]
+    fn a_packet_leaves_by_the_network_of_its_destination() {
+        assert_eq!(decide(11, 1, 1, 1, 2, 0), Ok(Hop { network: network(2), to: at(2, 2) }));
+        assert_eq!(decide(11, 2, 2, 2, 3, 0), Ok(Hop { network: network(1), to: at(1, 3) }));
+    }
+
+    #[test]
+    fn where_the_destination_is_further_the_next_io_node_has_it() {
+        assert_eq!(decide(12, 1, 1, 1, 4, 0), Ok(Hop { network: network(2), to: at(2, 13) }));
+        assert_eq!(decide(13, 2, 12, 1, 4, 1), Ok(Hop { network: network(3), to: at(3, 4) }));
+        assert!(matches!(decide(13, 3, 4, 4, 1, 0), Ok(Hop { network: by, .. }) if by == network(2)));
+    }
+
+    /// [CDP-FWD-1] A packet with HOP 3 is dropped.
+    #[test]
+    fn nothing_is_forwarded_a_fourth_time() {
+        assert!(decide(11, 1, 1, 1, 2, 2).is_ok());
+        assert_eq!(decide(11, 1, 1, 1, 2, 3), Err(NotForwarded::HopLimit));
+    }
+
+    /// [CDP-FWD-4] Packets that are not for a node it serves, or come from a side where their source cannot be, go nowhere.
+    #[test]
+    fn a_source_is_believed_on_its_own_side_only() {
+        assert_eq!(decide(11, 2, 2, 1, 2, 0), Err(NotForwarded::WrongSide), "a compute node as a host");
+        assert_eq!(decide(11, 1, 3, 1, 2, 0), Err(NotForwarded::WrongSide), "one host as another");
+        assert_eq!(decide(11, 1, 12, 1, 2, 1), Err(NotForwarded::WrongSide), "hosts send by themselves");
+        assert_eq!(decide(13, 2, 11, 4, 2, 1), Err(NotForwarded::WrongSide), "11 does not lead to 4");
+        assert_eq!(decide(11, 1, 1, 99, 2, 0), Err(NotForwarded::UnknownSource));
+        assert_eq!(decide(11, 1, 1, 1, 99, 0), Err(NotForwarded::UnknownDestination));
+        assert_eq!(decide(11, 1, 1, 1, 3, 0), Err(NotForwarded::ComesBack));
+        assert_eq!(decide(11, 1, 1, 1, 11, 0), Err(NotForwarded::ForUs));
+    }
+
+    #[test]
+    fn a_destination_without_a_way_is_told_from_one_that_is_unknown() {
+        let mut cluster = Cluster::default();
+        for (kind, number, networks) in
+            [(Kind::Host, 1, &[1][..]), (Kind::Compute, 2, &[2]), (Kind::Io, 11, &[1, 3])]
+        {
+            let attach = |&index: &usize| Attachment { network: network(index), at: at(index, number) };
+            let member = Member::direct(node(number), None, at(9, 9));
+            cluster.add(Member { kind, at: networks.iter().map(attach).collect(), ..member }).unwrap();
+        }
+        let forwarder = Forwarder::new(node(11), cluster);
+        let decision = forwarder.decide((network(1), at(1, 1)), node(1), node(2), 0);
+        assert_eq!(decision, Err(NotForwarded::NoRoute));
+    }
+}
