@@ -26,6 +26,7 @@
 
 mod cluster;
 mod directory;
+mod file;
 mod forwarder;
 mod io_set;
 mod learned;
@@ -37,6 +38,7 @@ mod underlay;
 
 pub use cluster::{AddError, CheckError, Cluster, Contradiction, FORWARDS_MAX};
 pub use directory::{Directory, Identity, Mode, NextHop, Side, Source};
+pub use file::{ClusterFile, FileError};
 pub use forwarder::{Forwarder, Hop, NotForwarded};
 pub use io_set::{IoSet, LOSSES_MAX, MEMBERS_MAX, PROBE_INTERVAL};
 pub use learned::LEARNED_MAX;
