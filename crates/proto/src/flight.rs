@@ -3,6 +3,7 @@
 //! Loss detection follows RFC 8985 (RACK) where the peer sends SACK, three duplicate acknowledgements where it does
 //! not, and a time-out in the end (CDP-RTX-5).
 
+mod members;
 mod reordering;
 
 use std::collections::VecDeque;
@@ -13,6 +14,7 @@ use weft_base::{Instant, Seq, limits};
 use weft_wire::Sack;
 
 use self::reordering::Reordering;
+use crate::paths::{Paths, Tallies, Way};
 use crate::rate;
 
 /// Where a segment is.
@@ -33,8 +35,11 @@ pub(crate) struct Segment {
     pub(crate) eom: bool,
     pub(crate) fin: bool,
     pub(crate) place: Place,
+    /// It was sent again as a tail probe, without being declared lost.
+    pub(crate) is_probe: bool,
+    pub(crate) way: Way,
+    pub(crate) transmissions: u16,
     pub(crate) sent_at: Instant,
-    pub(crate) transmissions: u32,
     pub(crate) stamp: rate::Stamp,
 }
 
@@ -55,19 +60,30 @@ pub(crate) struct Progress {
     pub(crate) spurious: u32,
     /// Something arrived that was sent once, or so soon after it was sent again that its first transmission did.
     pub(crate) is_from_first: bool,
-    /// The latest of those that arrived when sent again: when that was, its number plus one, and how long it took.
-    repeated: Option<(Instant, Seq, Duration)>,
+    /// The latest of those that arrived when sent again.
+    repeated: Option<Repeated>,
     /// The FIN was among those SND.UNA moved over.
     pub(crate) fin: bool,
     /// Whether a large segment was among them, in the sense of [`Flight::large`].
     pub(crate) large: bool,
 }
 
+/// A number that arrived when it was sent again.
+#[derive(Clone, Copy, Debug)]
+struct Repeated {
+    /// When that was, and its number plus one.
+    sent: (Instant, Seq),
+    elapsed: Duration,
+    by: u8,
+}
+
 /// What was declared lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Losses {
     pub(crate) count: u32,
-    /// When the latest sent of them was sent.
+    /// Those of the present path: the others say nothing of its congestion.
+    pub(crate) on_path: u32,
+    /// When the latest sent of these was sent.
     pub(crate) sent_at: Instant,
     /// When the next number may be declared lost.
     pub(crate) next: Option<Instant>,
@@ -76,6 +92,7 @@ pub(crate) struct Losses {
 impl Losses {
     pub(crate) fn add(&mut self, other: Self) {
         self.count += other.count;
+        self.on_path += other.on_path;
         self.sent_at = self.sent_at.max(other.sent_at);
     }
 }
@@ -91,6 +108,10 @@ pub(crate) struct Flight {
     bytes: usize,
     /// The latest transmission known to have arrived, and its number plus one (RACK.xmit_ts, RACK.end_seq).
     newest: (Instant, Seq),
+    /// The path it went by.
+    newest_by: u8,
+    /// When something came back last by the default that was sent once by it.
+    heard_at: Instant,
     rack_rtt: Duration,
     /// That transmission was not the number's first, so numbers after it may have been sent before.
     newest_is_repeated: bool,
@@ -100,6 +121,11 @@ pub(crate) struct Flight {
     /// Index below which nothing is lost, so that the search for a lost number is short.
     first_lost: usize,
     large_bytes: usize,
+    paths: Paths,
+    /// The path by which the acknowledgement came that is handled, where that is known.
+    heard_by: Option<u8>,
+    /// What is to be reported, where there are several paths.
+    pub(crate) tallies: Option<Box<Tallies>>,
 }
 
 impl Flight {
@@ -113,12 +139,17 @@ impl Flight {
             held: 0,
             bytes: 0,
             newest: (Instant::ZERO, una),
+            newest_by: 0,
+            heard_at: Instant::ZERO,
             rack_rtt: Duration::ZERO,
             newest_is_repeated: false,
             sack: true,
             reordering: Reordering::new(una),
             first_lost: 0,
             large_bytes: usize::MAX,
+            paths: Paths::default(),
+            heard_by: None,
+            tallies: None,
         }
     }
 
@@ -187,8 +218,18 @@ impl Flight {
         let stamp = self.rate.stamp(now, self.in_flight);
         self.in_flight += 1;
         self.bytes += payload.len();
-        let place = Place::InFlight;
-        self.segments.push_back(Segment { payload, eom, fin, place, sent_at: now, transmissions: 1, stamp });
+        let (place, way) = (Place::InFlight, Way::first(self.paths));
+        self.segments.push_back(Segment {
+            payload,
+            eom,
+            fin,
+            place,
+            is_probe: false,
+            way,
+            sent_at: now,
+            transmissions: 1,
+            stamp,
+        });
     }
 
     /// SND.UNA becomes `full` (CDP-ACK-3).
@@ -202,6 +243,9 @@ impl Flight {
             progress.fin |= segment.fin;
             progress.acked += 1;
             self.una += 1;
+            if self.tallies.is_some() {
+                self.note_delivered(&segment);
+            }
             match segment.place {
                 Place::Held => self.held -= 1,
                 Place::InFlight | Place::Lost => {
@@ -267,8 +311,10 @@ impl Flight {
         if !is_news {
             return;
         }
-        // an answer that comes faster than any round trip answers an earlier transmission
-        let early = segment.transmissions > 1 && min_rtt.is_some_and(|min_rtt| elapsed < min_rtt);
+        // an answer that comes faster than any round trip answers an earlier transmission; of another path that tells nothing
+        let early = segment.transmissions > 1
+            && !self.paths.are_several()
+            && min_rtt.is_some_and(|min_rtt| elapsed < min_rtt);
         if segment.place == Place::Lost || early {
             progress.spurious += 1;
             self.reordering.grow(self.una, self.nxt());
@@ -279,16 +325,21 @@ impl Flight {
             return;
         }
         if segment.transmissions > 1 {
-            let repeated = (segment.sent_at, end, elapsed);
-            let is_latest =
-                progress.repeated.is_none_or(|(at, end, _)| is_later((repeated.0, repeated.1), (at, end)));
+            let repeated = Repeated { sent: (segment.sent_at, end), elapsed, by: segment.way.last() };
+            let is_latest = progress.repeated.is_none_or(|latest| is_later(repeated.sent, latest.sent));
             progress.repeated = if is_latest { Some(repeated) } else { progress.repeated };
             return;
         }
+        // [CDP-IO-9] the round trip is that of the default there and back
+        if !segment.way.is_by_default(self.paths) || !self.is_answer_of(segment.way) {
+            return;
+        }
+        self.heard_at = now;
         // [CDP-RTX-3] no sample from a number that was sent more than once
         progress.rtt = Some(progress.rtt.map_or(elapsed, |rtt| rtt.min(elapsed)));
         if is_later((segment.sent_at, end), self.newest) {
             self.newest = (segment.sent_at, end);
+            self.newest_by = segment.way.last();
             self.rack_rtt = elapsed;
             self.newest_is_repeated = false;
         }
@@ -296,21 +347,25 @@ impl Flight {
 
     /// What arrived when sent again counts as the latest transmission that did.
     pub(crate) fn trust_repeated(&mut self, progress: &Progress) {
-        if let Some((sent_at, end, elapsed)) = progress.repeated
-            && is_later((sent_at, end), self.newest)
+        if let Some(Repeated { sent, elapsed, by }) = progress.repeated
+            && is_later(sent, self.newest)
         {
-            self.newest = (sent_at, end);
+            self.newest = sent;
+            self.newest_by = by;
             self.rack_rtt = elapsed;
             self.newest_is_repeated = self.sack;
         }
     }
 
-    /// Declares lost what RACK says is lost (CDP-RTX-5).
+    /// Declares lost what RACK says is lost (CDP-RTX-5). Paths differ in length: what went by another path than the
+    /// transmission that shows it lost must have been on its way for `elsewhere`, and the default, if it went by that,
+    /// silent for as long.
     pub(crate) fn detect_losses(
         &mut self,
         now: Instant,
         min_rtt: Option<Duration>,
         srtt: Option<Duration>,
+        elsewhere: Duration,
     ) -> Losses {
         let mut losses = Losses::default();
         if self.held == 0 && !self.newest_is_repeated {
@@ -324,14 +379,16 @@ impl Flight {
             if segment.place != Place::InFlight || !is_later(self.newest, (segment.sent_at, number)) {
                 continue;
             }
-            let due = segment.sent_at + self.rack_rtt + window;
+            let mut due = segment.sent_at + self.rack_rtt + window;
+            if segment.way.last() != self.newest_by {
+                let is_by_default = segment.way.is_by_default(self.paths);
+                let since = if is_by_default { self.heard_at.max(segment.sent_at) } else { segment.sent_at };
+                due = due.max(since + elsewhere);
+            }
             if due <= now {
-                segment.place = Place::Lost;
-                self.in_flight -= 1;
-                self.lost += 1;
                 self.first_lost = self.first_lost.min(at);
-                losses.count += 1;
-                losses.sent_at = losses.sent_at.max(segment.sent_at);
+                let is_gap = segment.way.last() == self.newest_by;
+                self.declare_lost(at, is_gap, &mut losses);
             } else {
                 losses.next = Some(losses.next.map_or(due, |next| next.min(due)));
             }
@@ -340,6 +397,20 @@ impl Flight {
             self.reordering.repair(self.una, self.nxt());
         }
         losses
+    }
+
+    /// `is_gap` if a later transmission by the same path arrived.
+    fn declare_lost(&mut self, at: usize, is_gap: bool, losses: &mut Losses) {
+        let segment = &mut self.segments[at];
+        segment.place = Place::Lost;
+        self.in_flight -= 1;
+        self.lost += 1;
+        losses.count += 1;
+        if segment.way.is_by_default(self.paths) {
+            losses.on_path += 1;
+            losses.sent_at = losses.sent_at.max(segment.sent_at);
+        }
+        self.note_lost(at, is_gap);
     }
 
     /// How many numbers from SND.UNA on the newest transmission can show lost.
@@ -363,14 +434,11 @@ impl Flight {
     /// partial one after them, or a time-out.
     pub(crate) fn declare_first_lost(&mut self, count: usize) -> Losses {
         let mut losses = Losses::default();
-        let is_in_flight = |segment: &&mut Segment| segment.place == Place::InFlight;
-        for segment in self.segments.iter_mut().take(count).filter(is_in_flight) {
-            segment.place = Place::Lost;
-            losses.count += 1;
-            losses.sent_at = losses.sent_at.max(segment.sent_at);
+        for at in 0..count.min(self.segments.len()) {
+            if self.segments[at].place == Place::InFlight {
+                self.declare_lost(at, false, &mut losses);
+            }
         }
-        self.in_flight -= losses.count;
-        self.lost += losses.count;
         self.first_lost = 0;
         losses
     }
@@ -378,15 +446,12 @@ impl Flight {
     /// Declares everything lost that was sent before `sent_before` and is in flight: a time-out that proved real.
     pub(crate) fn declare_lost_before(&mut self, sent_before: Instant) -> Losses {
         let mut losses = Losses::default();
-        let is_lost =
-            |segment: &&mut Segment| segment.place == Place::InFlight && segment.sent_at < sent_before;
-        for segment in self.segments.iter_mut().filter(is_lost) {
-            segment.place = Place::Lost;
-            losses.sent_at = losses.sent_at.max(segment.sent_at);
-            losses.count += 1;
+        for at in 0..self.segments.len() {
+            let segment = &self.segments[at];
+            if segment.place == Place::InFlight && segment.sent_at < sent_before {
+                self.declare_lost(at, false, &mut losses);
+            }
         }
-        self.in_flight -= losses.count;
-        self.lost += losses.count;
         self.first_lost = 0;
         losses
     }
@@ -402,8 +467,12 @@ impl Flight {
         Some(at)
     }
 
-    /// The last number that the peer does not hold: what a tail probe repeats.
-    pub(crate) fn last_unheld(&self) -> Option<usize> {
+    /// What a tail probe repeats: the last number that the peer does not hold; or, where it goes by another path and what
+    /// waits behind it may not have arrived, the oldest, with which the reader can go on.
+    pub(crate) fn tail(&self) -> Option<usize> {
+        if self.paths.are_several() {
+            return (!self.segments.is_empty()).then_some(0);
+        }
         self.segments.iter().rposition(|segment| segment.place != Place::Held)
     }
 
@@ -415,9 +484,11 @@ impl Flight {
             self.lost -= 1;
             self.in_flight += 1;
         }
+        segment.is_probe = segment.place == Place::InFlight;
+        segment.way.advance(self.paths);
         segment.place = Place::InFlight;
         segment.sent_at = now;
-        segment.transmissions += 1;
+        segment.transmissions = segment.transmissions.saturating_add(1);
         segment.stamp = stamp;
         (self.una + at as u64, segment.clone())
     }
@@ -427,7 +498,10 @@ impl Flight {
         let nxt = self.nxt();
         let dropped = self.segments.len() as u64;
         let rate = self.rate.clone();
-        *self = Self { large_bytes: self.large_bytes, sack: self.sack, rate, ..Self::new(nxt) };
+        let tallies = self.tallies.take();
+        let paths = self.paths;
+        *self =
+            Self { large_bytes: self.large_bytes, sack: self.sack, paths, tallies, rate, ..Self::new(nxt) };
         dropped
     }
 

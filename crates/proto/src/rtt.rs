@@ -76,14 +76,23 @@ impl Rtt {
         Duration::from_nanos(self.rto_ns)
     }
 
-    fn settle(&mut self) {
-        // [CDP-RTX-2] SRTT + max(G, 4·RTTVAR) within RTO_MIN..RTO_MAX
-        let base_ns = if self.smoothed_ns == NONE {
+    /// [CDP-RTX-2] SRTT + max(G, 4·RTTVAR) within RTO_MIN..RTO_MAX, which the caller sees to.
+    fn base_ns(&self) -> u64 {
+        if self.smoothed_ns == NONE {
             self.rto_init_ns
         } else {
             (self.smoothed_ns + GRANULARITY_NS.max(self.variance_ns * 4)).max(self.rto_min_ns)
-        };
-        self.rto_ns = base_ns.saturating_mul(1 << self.doublings.min(20)).min(self.rto_max_ns);
+        }
+    }
+
+    /// The retransmission time-out before any back-off: a path that was silent for longer brings nothing more.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        Duration::from_nanos(self.base_ns().min(self.rto_max_ns))
+    }
+
+    fn settle(&mut self) {
+        self.rto_ns = self.base_ns().saturating_mul(1 << self.doublings.min(20)).min(self.rto_max_ns);
     }
 
     /// How long a tail waits for its probe, once there is a sample; `is_alone` if it is one number.
@@ -108,6 +117,14 @@ impl Rtt {
     /// [CDP-RTX-4] An ACK that moves SND.UNA without a sample divides it by four.
     pub fn ease(&mut self) {
         self.doublings = self.doublings.saturating_sub(2);
+        self.settle();
+    }
+
+    /// The path is another: the back-off begins anew and the least round trip is forgotten. What was known of the path
+    /// before stands in until samples of this one come.
+    pub fn change_path(&mut self) {
+        self.doublings = 0;
+        self.least = Least::default();
         self.settle();
     }
 

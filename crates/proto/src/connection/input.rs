@@ -66,7 +66,7 @@ impl Connection {
         if self.state == State::Closed {
             return;
         }
-        self.handle_feedback(&tlvs);
+        self.handle_feedback(now, &tlvs);
         match header.kind {
             Kind::Data => self.handle_data(now, s, place, packet),
             Kind::Fin => self.handle_fin(now, s, place, &tlvs),
@@ -90,6 +90,7 @@ impl Connection {
     fn note_heard(&mut self, now: Instant) {
         self.stats.packets_received += 1;
         self.heard_at = now;
+        self.arrivals.note_current();
         if !self.heard {
             // [CDP-ST-25] the first current packet: stop the SYN timer, forget the COOKIE
             self.heard = true;
@@ -111,6 +112,8 @@ impl Connection {
             sack: tlvs.sack.as_ref(),
             ece: header.ece,
             may_be_duplicate: header.kind == Kind::Ack && !answers_pin,
+            // what carries data of its own goes by the peer's default
+            by: self.arrivals.now.filter(|_| header.kind == Kind::Ack),
         };
         let progress = self.sender.handle_ack(now, acked, &mut self.timers, &mut self.stats);
         // [CDP-WND-11] answered probes do not count towards giving up
@@ -127,17 +130,17 @@ impl Connection {
         }
     }
 
-    fn handle_feedback(&mut self, tlvs: &Tlvs) {
+    fn handle_feedback(&mut self, now: Instant, tlvs: &Tlvs) {
         if let Some(discarded) = tlvs.discarded {
             self.result.discarded_by_peer = discarded;
             self.stats.discarded_by_peer = u64::from(discarded);
         }
-        if let Some(time) = tlvs.time.filter(|time| time.echoed != 0)
-            && let Some(mss) = self.sender.mtu.handle_echo(time.echoed)
-        {
+        let Some(time) = tlvs.time.filter(|time| time.echoed != 0) else { return };
+        if let Some(mss) = self.sender.mtu.handle_echo(time.echoed) {
             self.sender.set_mss(mss);
             self.timers.stop(Timer::Mtu);
         }
+        self.handle_path_echo(now, time.echoed);
     }
 
     fn handle_data(&mut self, now: Instant, s: weft_base::Seq, place: Place, packet: &Packet) {
@@ -228,6 +231,7 @@ impl Connection {
         if self.pin_answers.allow(now) {
             // [CDP-MTU-3] a token other than 0 is returned
             self.control.echoed_token = tlvs.time.map_or(0, |time| time.own);
+            self.control.echoed_by = self.answer_path();
             self.receiver.request_ack();
         }
     }

@@ -9,6 +9,7 @@ mod close;
 mod input;
 mod opening;
 mod output;
+mod paths;
 mod report;
 mod reset;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use crate::jitter::Jitter;
 use crate::lifecycle::{self, State};
 use crate::limiter::{ChallengeLimiter, PinLimiter};
 use crate::open::{self, Agreed};
+use crate::paths::{Arrivals, Probes, Way};
 use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::stats::{Stats, Verdicts};
@@ -71,8 +73,9 @@ struct Control {
     reset: Option<Reason>,
     /// An echo-form RST that refuses this packet.
     echo: Option<(Packet, Reason, Option<u16>)>,
-    /// The token that the next ACK returns (CDP-MTU-3).
+    /// The token that the next ACK returns (CDP-MTU-3), and the path by which it does.
     echoed_token: u32,
+    echoed_by: u8,
 }
 
 /// PINs that wait for an answer.
@@ -120,8 +123,11 @@ pub struct Connection {
     control: Control,
     /// The server's state that we return until we hear from it (CDP-CKE-5).
     cookie: Option<Cookie>,
-    /// Transmissions of SYN or SYN|ACK so far.
+    /// Transmissions of SYN or SYN|ACK so far, and where they are on their round.
     open_tries: u32,
+    open_way: Way,
+    arrivals: Arrivals,
+    probes: Option<Box<Probes>>,
     /// Bytes of the SYN that our SYN|ACK must not exceed (CDP-SYN-4).
     syn_len: u16,
     /// A current packet has come since the open (row 25).
@@ -172,6 +178,9 @@ impl Connection {
             control: Control::default(),
             cookie: None,
             open_tries: 0,
+            open_way: Way::default(),
+            arrivals: Arrivals::default(),
+            probes: None,
             syn_len: u16::MAX,
             heard: false,
             heard_at: now,

@@ -91,12 +91,11 @@ impl Connection {
             return;
         }
         self.irs = packet.seq(false);
+        self.arrivals.note_current();
         self.receiver = Receiver::new(self.irs, self.config.receive_slots, super::rules(&self.config));
         // [CDP-SYN-9] the window of a SYN|ACK is not scaled
         self.take_over(open::agree(&self.config, &theirs, true), u64::from(packet.header().window));
-        if self.open_tries == 1 {
-            self.sender.rtt.sample(now, now - self.sent_at);
-        }
+        self.measure_open(now);
         self.cookie = theirs.cookie;
         self.advance(Happening::SynAck);
         self.open_tries = 0;
@@ -117,6 +116,7 @@ impl Connection {
             return;
         }
         self.irs = packet.seq(false);
+        self.arrivals.note_current();
         self.receiver = Receiver::new(self.irs, self.config.receive_slots, super::rules(&self.config));
         self.take_over(open::agree(&self.config, &theirs, false), u64::from(packet.header().window));
         self.syn_len = packet.header().length;
@@ -134,6 +134,7 @@ impl Connection {
             // [CDP-ST-17] repeat SYN|ACK, within the limit of challenges
             Kind::Syn => {
                 if self.challenges.allow(now) {
+                    self.arrivals.note_current();
                     self.syn_len = self.syn_len.min(header.length);
                     self.control.open = true;
                 }
@@ -163,10 +164,17 @@ impl Connection {
         }
     }
 
-    fn open_is_over(&mut self, now: Instant) {
+    /// What was sent once was answered.
+    fn measure_open(&mut self, now: Instant) {
         if self.open_tries == 1 {
             self.sender.rtt.sample(now, now - self.sent_at);
+            self.note_open_delivered();
         }
+    }
+
+    fn open_is_over(&mut self, now: Instant) {
+        self.arrivals.note_current();
+        self.measure_open(now);
         self.control.open = false;
         self.open_tries = 0;
         self.timers.stop(Timer::Syn);

@@ -29,8 +29,10 @@ pub struct Transmit {
     pub body: Bytes,
     /// The packet exceeds the present limit of the path and may be cut by IP (CDP-MTU-6).
     pub may_fragment: bool,
-    /// 0 for a first transmission, k for retransmission k (CDP-IO-2).
+    /// 0 for a first transmission, k for retransmission k.
     pub attempt: u32,
+    /// The path it goes by, of those that [`Connection::set_paths`] told of (CDP-IO-2).
+    pub path: u8,
     /// An echo-form RST, which counts against the limits of the process (CDP-LIM-3).
     pub is_echo_reset: bool,
 }
@@ -42,7 +44,7 @@ impl Connection {
             return self.transmit_last_words(head);
         }
         if let Some((packet, reason, detail)) = self.control.echo.take() {
-            return transmit_echo_reset(head, &packet, reason, detail);
+            return transmit_echo_reset(head, &packet, reason, detail, self.answer_path());
         }
         if !self.state.is_synchronized() {
             return std::mem::take(&mut self.control.open).then(|| self.transmit_open(now, head));
@@ -50,6 +52,7 @@ impl Connection {
         let transmit = self
             .transmit_cookie(now, head)
             .or_else(|| self.transmit_mtu_probe(now, head))
+            .or_else(|| self.transmit_path_probe(head))
             .or_else(|| self.transmit_pin(now, head))
             .or_else(|| self.transmit_challenge(now, head))
             .or_else(|| self.transmit_feedback(now, head))
@@ -64,12 +67,13 @@ impl Connection {
     /// RST|ACK or the refusal of a SYN|ACK, and then nothing.
     fn transmit_last_words(&mut self, head: &mut Vec<u8>) -> Option<Transmit> {
         if let Some((packet, reason, detail)) = self.control.echo.take() {
-            return transmit_echo_reset(head, &packet, reason, detail);
+            return transmit_echo_reset(head, &packet, reason, detail, self.answer_path());
         }
         let reason = self.control.reset.take()?;
         // [CDP-RST-1] RST|ACK, sealed as agreed, SEQ = SND.NXT, with REASON
         let tlvs = Tlvs { reason: Some((reason, None)), discarded: self.told_discarded(), ..Tlvs::default() };
-        Some(self.transmit_control(Kind::Reset, &tlvs, head))
+        let path = self.answer_path();
+        Some(self.transmit_control(Kind::Reset, &tlvs, head, path))
     }
 
     /// SYN, or SYN|ACK.
@@ -77,11 +81,17 @@ impl Connection {
         let is_syn = self.state == State::SynSent;
         self.open_tries += 1;
         self.sent_at = now;
-        if self.active {
-            let wait = doubled(self.config.rto_init, self.open_tries, self.config.rto_max);
+        let path = if self.active {
+            // [CDP-IO-3] no doubling until each member has been tried
+            let rounds = (self.open_tries + 1).saturating_sub(self.paths().count().into());
+            let wait = doubled(self.config.rto_init, rounds, self.config.rto_max);
             // [CDP-CKE-4] a passive end repeats SYN|ACK only in answer to a SYN
             self.timers.set(Timer::Syn, now + wait);
-        }
+            self.open_way.advance(self.sender.flight.paths())
+        } else {
+            // it answers a SYN, whose sender goes around
+            self.answer_path()
+        };
         let kind = if is_syn { Kind::Syn } else { Kind::SynAck };
         let mut header = Header::new(kind, self.flow);
         // [CDP-SEQ-5] the SYN takes ISS
@@ -103,14 +113,18 @@ impl Connection {
         let start = head.len();
         emit_control(head, &header, &tlvs, &options);
         self.stats.packets_sent += 1;
-        control_packet(start..head.len())
+        control_packet(start..head.len(), path)
     }
 
     /// [CDP-CKE-9] Until the COOKIE may be forgotten nothing but cookie echoes is sent.
     fn transmit_cookie(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
         self.cookie.as_ref()?;
         let due = self.receiver.ack_due() != AckDue::No || std::mem::take(&mut self.control.challenge);
-        due.then(|| self.transmit_pure_ack(now, head))
+        let path = match self.open_tries {
+            0 => self.answer_path(),
+            tries => self.asking_path(tries),
+        };
+        due.then(|| Transmit { path, ..self.transmit_pure_ack(now, head) })
     }
 
     fn transmit_mtu_probe(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
@@ -127,7 +141,7 @@ impl Connection {
         emit_control(head, &header, &tlvs, &Emit { pad_to, ..Emit::sealed(self.agreed.sealed) });
         self.stats.packets_sent += 1;
         self.note_pin(now);
-        Some(control_packet(start..head.len()))
+        Some(control_packet(start..head.len(), self.paths().default_path()))
     }
 
     fn transmit_pin(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
@@ -135,7 +149,13 @@ impl Connection {
             return None;
         }
         let tlvs = Tlvs { discarded: self.told_discarded(), sack: self.told_sack(), ..Tlvs::default() };
-        let transmit = self.transmit_control(Kind::Pin, &tlvs, head);
+        // [CDP-ST-F] in CLOSE_WAIT it answers a FIN; else it asks, and goes around until it is answered
+        let path = if self.state == State::CloseWait {
+            self.answer_path()
+        } else {
+            self.asking_path(self.unanswered.count)
+        };
+        let transmit = self.transmit_control(Kind::Pin, &tlvs, head, path);
         self.note_pin(now);
         Some(transmit)
     }
@@ -205,7 +225,7 @@ impl Connection {
             return self.transmit_data(&header, numbered, head);
         }
         self.stats.packets_sent += 1;
-        Transmit { attempt: numbered.attempt, ..control_packet(start..head.len()) }
+        Transmit { attempt: numbered.attempt, ..control_packet(start..head.len(), numbered.path) }
     }
 
     fn transmit_data(&mut self, header: &Header, numbered: Numbered, head: &mut Vec<u8>) -> Transmit {
@@ -225,6 +245,7 @@ impl Connection {
             body,
             may_fragment,
             attempt: numbered.attempt,
+            path: numbered.path,
             is_echo_reset: false,
         }
     }
@@ -235,6 +256,8 @@ impl Connection {
 
     fn transmit_pure_ack(&mut self, now: Instant, head: &mut Vec<u8>) -> Transmit {
         let echoed = std::mem::take(&mut self.control.echoed_token);
+        // [CDP-IO-6] the answer to a probe comes back by the path that it was sent by
+        let path = if echoed == 0 { self.answer_path() } else { self.control.echoed_by };
         self.told_ce = self.receiver.ce_count();
         let mut header = self.header(Kind::Ack);
         header.ece = self.receiver.acknowledged() && self.cookie.is_none();
@@ -252,19 +275,19 @@ impl Connection {
         let start = head.len();
         emit_control(head, &header, &tlvs, &Emit::sealed(self.agreed.sealed));
         self.stats.packets_sent += 1;
-        control_packet(start..head.len())
+        control_packet(start..head.len(), path)
     }
 
-    fn transmit_control(&mut self, kind: Kind, tlvs: &Tlvs, head: &mut Vec<u8>) -> Transmit {
+    fn transmit_control(&mut self, kind: Kind, tlvs: &Tlvs, head: &mut Vec<u8>, path: u8) -> Transmit {
         let start = head.len();
         let header = self.header(kind);
         emit_control(head, &header, tlvs, &Emit::sealed(self.agreed.sealed));
         self.stats.packets_sent += 1;
-        control_packet(start..head.len())
+        control_packet(start..head.len(), path)
     }
 
     /// [CDP-HDR-12] SEQ is SND.NXT; [CDP-HDR-14] with ACK=1 low32(RCV.NXT) and the present window.
-    fn header(&mut self, kind: Kind) -> Header {
+    pub(super) fn header(&mut self, kind: Kind) -> Header {
         let mut header = Header::new(kind, self.flow);
         header.seq = self.sender.nxt();
         // [CDP-WND-1] the window counts from the ACK number, also where that holds a FIN back
@@ -311,8 +334,8 @@ pub(super) fn doubled(base: Duration, tries: u32, most: Duration) -> Duration {
     base.saturating_mul(1 << tries.saturating_sub(1).min(20)).min(most.max(base))
 }
 
-fn control_packet(head: Range<usize>) -> Transmit {
-    Transmit { head, body: no_body(), may_fragment: false, attempt: 0, is_echo_reset: false }
+pub(super) fn control_packet(head: Range<usize>, path: u8) -> Transmit {
+    Transmit { head, body: no_body(), may_fragment: false, attempt: 0, path, is_echo_reset: false }
 }
 
 fn transmit_echo_reset(
@@ -320,8 +343,9 @@ fn transmit_echo_reset(
     packet: &weft_wire::Packet,
     reason: Reason,
     detail: Option<u16>,
+    path: u8,
 ) -> Option<Transmit> {
     let start = head.len();
     echo_reset(head, packet, reason, detail)
-        .then(|| Transmit { is_echo_reset: true, ..control_packet(start..head.len()) })
+        .then(|| Transmit { is_echo_reset: true, ..control_packet(start..head.len(), path) })
 }

@@ -41,8 +41,10 @@ impl Connection {
     /// [CDP-ST-14] [CDP-ST-20] repeat SYN or SYN|ACK; [CDP-ST-26] PIN|ACK, or ACK with COOKIE if one came.
     fn handle_syn_timer(&mut self, now: Instant) {
         match self.state {
-            State::SynSent => self.control.open = true,
-            State::SynReceived => self.control.open = self.active,
+            State::SynSent | State::SynReceived => {
+                self.note_open_lost();
+                self.control.open |= self.active;
+            }
             State::Established | State::FinWait if self.cookie.is_some() => {
                 self.receiver.request_ack();
                 self.repeat_third_packet(now);

@@ -45,7 +45,8 @@ impl Reordering {
 
     /// Never longer than a round trip, or every loss would wait for a time-out.
     pub(super) fn window(&self, min_rtt: Option<Duration>, srtt: Option<Duration>) -> Duration {
-        let window = min_rtt.map_or(Duration::ZERO, |min_rtt| min_rtt / 4 * self.steps);
+        // of a path that was just changed to no least round trip is known yet
+        let window = min_rtt.or(srtt).map_or(Duration::ZERO, |rtt| rtt / 4 * self.steps);
         srtt.map_or(window, |srtt| window.min(srtt))
     }
 }

@@ -15,8 +15,11 @@ use crate::flight::Flight;
 use crate::mtu::Mtu;
 use crate::open::Agreed;
 use crate::pacer::Pacer;
+use crate::paths::Paths;
 use crate::queue::SendQueue;
 use crate::rtt::Rtt;
+use crate::stats::Stats;
+use crate::timers::Timers;
 
 /// Duplicate acknowledgements that declare a number lost where there is no SACK (CDP-RTX-5).
 const DUPLICATE_ACKS: u32 = 3;
@@ -28,8 +31,10 @@ pub(crate) struct Numbered {
     pub(crate) payload: Bytes,
     pub(crate) eom: bool,
     pub(crate) fin: bool,
-    /// 0 for the first transmission, k for retransmission k (CDP-IO-2).
+    /// 0 for the first transmission, k for retransmission k.
     pub(crate) attempt: u32,
+    /// The path it goes by (CDP-IO-2).
+    pub(crate) path: u8,
 }
 
 /// What a valid acknowledgement says.
@@ -43,6 +48,8 @@ pub(crate) struct Acked<'a> {
     pub(crate) ece: bool,
     /// It could be a duplicate acknowledgement: a pure ACK that answers no probe (CDP-WND-12).
     pub(crate) may_be_duplicate: bool,
+    /// The path it came by, where that is known.
+    pub(crate) by: Option<u8>,
 }
 
 /// Whether `close` has asked for a FIN.
@@ -135,6 +142,33 @@ impl Sender {
         self.queue.configure(self.mtu.current(), agreed.coalesce, agreed.peer_message.is_some());
         self.flight.set_sack(self.flight.has_sack() && agreed.peer_sack);
         self.flight.set_large(self.mtu.large());
+    }
+
+    /// Which paths there are. A change of the default is a change of path for all that follows.
+    ///
+    /// [CDP-IO-9] Round trips and congestion begin anew on the new default, and losses on the one that was left are no
+    /// signal of it. What is in flight is probed by it at once, so that nothing waits for a time-out of the old one.
+    pub(crate) fn set_paths(
+        &mut self,
+        now: Instant,
+        paths: Paths,
+        config: &Config,
+        timers: &mut Timers,
+        stats: &mut Stats,
+    ) {
+        let is_change = paths.default_path() != self.flight.paths().default_path();
+        self.flight.set_paths(paths);
+        if !is_change {
+            return;
+        }
+        self.rtt.change_path();
+        self.congestion = Congestion::with_settings(config.congestion, now, &config.congestion_settings);
+        self.pacing_rate = None;
+        self.reaction = Reaction { until: self.una(), lost: 0, refuted: 0 };
+        self.ecn_recover = self.nxt();
+        if !self.flight.has_lost() {
+            self.handle_tail_timeout(now, timers, stats);
+        }
     }
 
     /// Data segments are cut to `mss` from now on.

@@ -45,16 +45,17 @@ impl Sender {
         LimitedBy::Application
     }
 
-    /// New data while there is some and the window is open, else the last number that the peer does not hold.
+    /// New data while there is some and the window is open, else a number that the peer does not hold; that at once where it
+    /// can go by another path than the one that is silent.
     fn take_tail_probe(&mut self) -> Option<usize> {
         if !std::mem::take(&mut self.probe_due) {
             return None;
         }
-        if self.has_new() && self.is_in_window() {
+        if !self.flight.paths().are_several() && self.has_new() && self.is_in_window() {
             self.force = 1;
             return None;
         }
-        self.flight.last_unheld()
+        self.flight.tail()
     }
 
     fn has_new(&self) -> bool {
@@ -118,7 +119,8 @@ impl Sender {
         stats.numbers_sent += 1;
         stats.bytes_sent += payload.len() as u64;
         self.note_sent(now, false, timers);
-        Some(Numbered { seq, payload, eom, fin, attempt: 0 })
+        let path = self.flight.paths().default_path();
+        Some(Numbered { seq, payload, eom, fin, attempt: 0, path })
     }
 
     fn resend(&mut self, now: Instant, at: usize, timers: &mut Timers, stats: &mut Stats) -> Numbered {
@@ -131,7 +133,8 @@ impl Sender {
             payload: segment.payload,
             eom: segment.eom,
             fin: segment.fin,
-            attempt: segment.transmissions - 1,
+            attempt: u32::from(segment.transmissions) - 1,
+            path: segment.way.last(),
         }
     }
 

@@ -27,6 +27,7 @@ impl Sender {
     ) -> Progress {
         let min_rtt = self.rtt.min_rtt();
         let edge_before = self.edge;
+        self.flight.set_heard_by(acked.by);
         let mut progress = self.flight.acknowledge(now, acked.full, min_rtt);
         self.raise_edge(acked.full + acked.window);
         if let Some(sack) = acked.sack {
@@ -46,6 +47,7 @@ impl Sender {
         if let Some(Verdict::Lost { sent_before }) = verdict {
             lost.add(self.flight.declare_lost_before(sent_before));
         }
+        self.flight.settle();
         self.go_on_repairing(&progress);
         let is_timeout = matches!(verdict, Some(Verdict::Lost { .. }));
         self.tell_controller(now, &progress, lost, is_timeout, acked.ece);
@@ -100,7 +102,8 @@ impl Sender {
     }
 
     fn detect_losses(&mut self, now: Instant, moved: bool, timers: &mut Timers) -> Losses {
-        let mut losses = self.flight.detect_losses(now, self.rtt.min_rtt(), self.rtt.srtt());
+        let (min_rtt, srtt, elsewhere) = (self.rtt.min_rtt(), self.rtt.srtt(), self.rtt.patience());
+        let mut losses = self.flight.detect_losses(now, min_rtt, srtt, elsewhere);
         match losses.next {
             Some(due) => timers.set(Timer::Reorder, due),
             None => timers.stop(Timer::Reorder),
@@ -161,16 +164,18 @@ impl Sender {
     }
 
     fn tell_loss(&mut self, now: Instant, losses: Losses, is_timeout: bool) {
-        if losses.count == 0 && !is_timeout {
+        // [CDP-IO-9] what other paths lose is no congestion of this one
+        let is_elsewhere = losses.count > 0 && losses.on_path == 0;
+        if is_elsewhere || (losses.count == 0 && !is_timeout) {
             return;
         }
         if self.reaction.until.is_at_or_before(self.una()) {
             self.reaction = Reaction { until: self.nxt(), lost: 0, refuted: 0 };
         }
-        self.reaction.lost += losses.count;
+        self.reaction.lost += losses.on_path;
         self.congestion.handle_loss(&congestion::Loss {
             now,
-            lost: losses.count,
+            lost: losses.on_path,
             in_flight: self.flight.in_flight(),
             largest_sent_at: losses.sent_at,
             is_timeout,
@@ -180,6 +185,7 @@ impl Sender {
     /// The reorder timer: numbers that were only late are lost now.
     pub(crate) fn handle_reorder_timeout(&mut self, now: Instant, timers: &mut Timers, stats: &mut Stats) {
         let losses = self.detect_losses(now, false, timers);
+        self.flight.settle();
         stats.lost += u64::from(losses.count);
         self.tell_loss(now, losses, false);
         self.renew_pacing_rate();
@@ -197,8 +203,12 @@ impl Sender {
             return Ok(());
         }
         let Some(oldest) = self.flight.oldest() else { return Ok(()) };
+        // [CDP-IO-3] no doubling until each member has been tried
+        let has_tried_all = oldest.way.has_tried_all(self.flight.paths());
         // [CDP-TMR-2] not before both the time and the number of tries have passed
-        if oldest.transmissions >= self.give_up_tries && now - self.progress_at >= self.give_up_time {
+        if u32::from(oldest.transmissions) >= self.give_up_tries
+            && now - self.progress_at >= self.give_up_time
+        {
             return Err(());
         }
         stats.timeouts += 1;
@@ -222,7 +232,9 @@ impl Sender {
             self.renew_pacing_rate();
             self.force = 1;
         }
-        self.rtt.back_off();
+        if has_tried_all {
+            self.rtt.back_off();
+        }
         self.probe_due = false;
         self.duplicate_acks = 0;
         timers.stop(Timer::TailProbe);

@@ -3,6 +3,7 @@
 mod closing;
 mod data;
 mod opening;
+mod paths;
 mod repair;
 
 use std::time::Duration;

@@ -1,0 +1,111 @@
+//! Several paths to the peer: which there are, how they do, and probes of them (section 14.2).
+
+use weft_base::Instant;
+use weft_wire::emit::emit_control;
+use weft_wire::{Emit, Kind, Packet, Time, Tlvs};
+
+use super::output::control_packet;
+use super::{Connection, Transmit};
+use crate::lifecycle::State;
+use crate::paths::{PathReport, Paths};
+
+impl Connection {
+    /// The paths to the peer.
+    #[must_use]
+    pub fn paths(&self) -> Paths {
+        self.sender.flight.paths()
+    }
+
+    /// Tells which paths there are and which is the default; where that changes, what is in flight is probed by it.
+    ///
+    /// Ask [`Connection::poll_transmit`] afterwards.
+    pub fn set_paths(&mut self, now: Instant, paths: Paths) {
+        let is_change = paths.default_path() != self.paths().default_path();
+        self.sender.set_paths(now, paths, &self.config, &mut self.timers, &mut self.stats);
+        if is_change {
+            self.open_way.restart();
+            // a SYN that waits for its answer is sent again by the new default
+            self.control.open |= self.active && self.open_tries > 0 && !self.state.is_synchronized();
+        }
+    }
+
+    /// As [`Connection::handle_packet`], of a packet that came by `path`.
+    pub fn handle_packet_by(&mut self, now: Instant, packet: Packet, path: u8) {
+        self.arrivals.now = Some(path);
+        self.handle_packet(now, packet);
+        self.arrivals.now = None;
+    }
+
+    /// The packet that made this connection, which a listener handled, came by `path`: its answer goes there.
+    pub fn note_came_by(&mut self, path: u8) {
+        self.arrivals.now = Some(path);
+        self.arrivals.note_current();
+        self.arrivals.now = None;
+    }
+
+    /// What has been learnt of one path since this was last asked; ask until `None`.
+    pub fn take_path_report(&mut self) -> Option<PathReport> {
+        self.sender.flight.tallies.as_mut()?.take()
+    }
+
+    /// Sends a PIN|ACK with a TIME token by `path`; its answer comes in a [`PathReport`] (CDP-IO-6). Does nothing where
+    /// there is no such path or the connection is not open.
+    pub fn probe_path(&mut self, now: Instant, path: u8) {
+        let is_open = self.state == State::Established && self.cookie.is_none();
+        if is_open && path < self.paths().count() {
+            let token = self.jitter.token();
+            self.probes.get_or_insert_default().ask(now, path, token);
+        }
+    }
+
+    /// [CDP-IO-6] A PIN|ACK with TIME token. It is about the path, so it does not count as a sign of life of either end.
+    pub(super) fn transmit_path_probe(&mut self, head: &mut Vec<u8>) -> Option<Transmit> {
+        let (path, own) = self.probes.as_mut()?.take_due()?;
+        let tlvs = Tlvs { time: Some(Time { own, echoed: 0 }), ..Tlvs::default() };
+        self.stats.pins_sent += 1;
+        self.stats.packets_sent += 1;
+        let start = head.len();
+        let header = self.header(Kind::Pin);
+        emit_control(head, &header, &tlvs, &Emit::sealed(self.agreed.sealed));
+        Some(control_packet(start..head.len(), path))
+    }
+
+    /// A token came back: the answer to a probe counts where it came by the path that was probed.
+    pub(super) fn handle_path_echo(&mut self, now: Instant, token: u32) {
+        let Some(probes) = &mut self.probes else { return };
+        let Some((path, after)) = probes.handle_echo(now, token) else { return };
+        if self.arrivals.now.is_none_or(|by| by == path)
+            && let Some(tallies) = &mut self.sender.flight.tallies
+        {
+            tallies.note_answer(path, after);
+        }
+    }
+
+    /// The path for an answer.
+    pub(super) fn answer_path(&self) -> u8 {
+        self.arrivals.answer_by(self.paths())
+    }
+
+    /// The path for a packet without a number that is sent until it is answered, after so many tries without.
+    pub(super) fn asking_path(&self, tries: u32) -> u8 {
+        self.paths().nth(tries)
+    }
+
+    /// The SYN, or the SYN|ACK of an end that opened as well, was not answered in time.
+    pub(super) fn note_open_lost(&mut self) {
+        if let Some(tallies) = &mut self.sender.flight.tallies
+            && self.open_way.is_present()
+        {
+            tallies.note_loss(self.open_way.last());
+        }
+    }
+
+    /// What the open sent once was answered.
+    pub(super) fn note_open_delivered(&mut self) {
+        if let Some(tallies) = &mut self.sender.flight.tallies
+            && self.open_way.is_present()
+        {
+            tallies.note_delivery(self.open_way.last());
+        }
+    }
+}
