@@ -1,15 +1,19 @@
-//! The directory of [`weft_route`] for many threads at once: a lock around it, and what never changes beside it.
+//! The directory of [`weft_route`] for many threads at once: a lock around it, and what never changes beside it, the
+//! sides among that.
 //!
 //! Lock order: alone. It is asked for packets that come from elsewhere than their connection's peer, and when
 //! connections open; the number that each packet is checked for needs no lock.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use weft_base::NodeId;
-use weft_route::{Cluster, Identity, Mode, NextHop, Underlay};
+use weft_route::{Identity, Mode, NextHop, Underlay};
 use weft_sync::RwLock;
 
 use crate::random;
+use crate::settings::Settings;
+use crate::side::Side;
 
 pub(crate) use weft_route::Source;
 
@@ -18,23 +22,34 @@ pub(crate) use weft_route::Source;
 pub(crate) struct Directory {
     identity: Identity,
     nodes: RwLock<weft_route::Directory>,
+    sides: Box<[Arc<Side>]>,
+}
+
+/// How packets for a node go.
+#[derive(Clone, Debug)]
+pub(crate) enum Way {
+    /// To the node itself.
+    Direct(SocketAddr),
+    /// Through one of the I/O nodes of a side.
+    Side(Arc<Side>),
 }
 
 impl Directory {
-    /// A directory for the node `own`, or for a random unregistered one ([CDP-ADR-8]).
-    pub(crate) fn new(own: Option<NodeId>, strict: bool) -> std::io::Result<Self> {
-        let nodes = match own {
-            Some(own) => {
-                let mode = if strict { Mode::Strict } else { Mode::Open };
-                weft_route::Directory::new(own, mode, Cluster::default())
-            }
-            None if strict => {
+    /// A directory for the node of the settings, or for a random unregistered one ([CDP-ADR-8]).
+    pub(crate) fn new(settings: &Settings) -> std::io::Result<Self> {
+        let mut nodes = match settings.node {
+            Some(own) => weft_route::Directory::new(own, settings.mode, settings.cluster.clone()),
+            None if settings.mode == Mode::Strict => {
                 let why = "a strict node needs a number that its peers know; give it one, or let it be open";
                 return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
             }
-            None => weft_route::Directory::unregistered(random::u32()?),
+            None => weft_route::Directory::unregistered(random::u32()?, settings.cluster.clone()),
         };
-        Ok(Self { identity: nodes.identity(), nodes: RwLock::new(nodes) })
+        for &(node, at) in &settings.peers {
+            nodes.cluster_mut().place(node, at.into());
+        }
+        let sides = nodes.sides().iter().map(|side| Arc::new(Side::new(side, settings.io_probe))).collect();
+        Ok(Self { identity: nodes.identity(), nodes: RwLock::new(nodes), sides })
     }
 
     pub(crate) fn own(&self) -> NodeId {
@@ -61,14 +76,17 @@ impl Directory {
         self.nodes.read().cluster().get(node).is_some()
     }
 
-    /// Where packets for `node` go.
-    pub(crate) fn locate(&self, node: NodeId) -> Option<SocketAddr> {
-        let nodes = self.nodes.read();
-        let Underlay::Udp(at) = match nodes.next_hop(node)? {
-            NextHop::Direct(at) => at,
-            NextHop::Io(side) => nodes.sides().get(side).and_then(|side| side.io_nodes.get(side.default))?.1,
-        };
-        Some(at)
+    /// How packets for `node` go.
+    pub(crate) fn way(&self, node: NodeId) -> Option<Way> {
+        match self.nodes.read().next_hop(node)? {
+            NextHop::Direct(Underlay::Udp(at)) => Some(Way::Direct(at)),
+            NextHop::Io(side) => self.sides.get(side).cloned().map(Way::Side),
+        }
+    }
+
+    /// The sides that are reached through I/O nodes.
+    pub(crate) fn sides(&self) -> &[Arc<Side>] {
+        &self.sides
     }
 
     /// The number of the node at `at`: the cluster's, one learned, or an unregistered one given to it now. `None` if we
@@ -92,29 +110,38 @@ mod tests {
     use weft_route::LEARNED_MAX;
 
     use super::*;
-    use crate::{Config, Engine, Gather, Interest, Settings, Target};
+    use crate::{Config, Engine, Gather, Interest, Target};
 
     fn node(number: u32) -> NodeId {
         NodeId::new(number).unwrap()
     }
 
+    fn direct(directory: &Directory, node: NodeId) -> Option<SocketAddr> {
+        match directory.way(node)? {
+            Way::Direct(at) => Some(at),
+            Way::Side(_) => None,
+        }
+    }
+
     /// [CDP-ADR-8] A node without a cluster file chooses from the unregistered range, and runs in open mode.
     #[test]
     fn a_node_without_a_number_draws_one_and_is_open() {
-        let drawn = Directory::new(None, false).unwrap();
+        let drawn = Directory::new(&Settings::default()).unwrap();
         assert!(drawn.own().is_unregistered() && drawn.is_ours(NodeId::unregistered(77)));
         assert_eq!(drawn.check_source(node(7), "10.0.0.9:1".parse().unwrap()), Source::Open);
-        assert_eq!(Directory::new(None, true).unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+        let strict = Settings { mode: Mode::Strict, ..Settings::default() };
+        assert_eq!(Directory::new(&strict).unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
     }
 
     #[test]
     fn an_address_keeps_the_name_it_was_given_unless_the_node_is_strict() {
-        let directory = Directory::new(None, false).unwrap();
+        let directory = Directory::new(&Settings::default()).unwrap();
         let at = "10.0.0.2:64064".parse().unwrap();
         let name = directory.name_of(at).unwrap().unwrap();
         assert_eq!(directory.name_of(at).unwrap(), Some(name));
-        assert_eq!(directory.locate(name), Some(at));
-        let strict = Directory::new(Some(node(1)), true).unwrap();
+        assert_eq!(direct(&directory, name), Some(at));
+        let settings = Settings { node: Some(node(1)), mode: Mode::Strict, ..Settings::default() };
+        let strict = Directory::new(&settings).unwrap();
         assert_eq!(strict.name_of(at).unwrap(), None);
         strict.add_peer(node(2), at);
         assert_eq!((strict.name_of(at).unwrap(), strict.is_peer(node(2))), (Some(node(2)), true));
@@ -149,7 +176,7 @@ mod tests {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
         }
-        assert_eq!(nodes.locate(here.node()), Some(here.underlay()));
-        assert_eq!(nodes.locate(node(1)), None, "strangers are forgotten");
+        assert_eq!(direct(nodes, here.node()), Some(here.underlay()));
+        assert_eq!(direct(nodes, node(1)), None, "strangers are forgotten");
     }
 }

@@ -68,10 +68,7 @@ impl Engine {
     /// # Errors
     /// When the address cannot be bound, or the operating system gives no thread, descriptor or random number.
     pub fn open(settings: Settings) -> io::Result<Self> {
-        let directory = Directory::new(settings.node, settings.strict)?;
-        for (node, at) in &settings.peers {
-            directory.add_peer(*node, *at);
-        }
+        let directory = Directory::new(&settings)?;
         let now = clock::now();
         let ports = links(&settings)?
             .into_iter()

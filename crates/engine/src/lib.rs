@@ -46,6 +46,7 @@ mod random;
 mod reset;
 mod service;
 mod settings;
+mod side;
 mod slot;
 mod stats;
 pub mod table;
@@ -58,7 +59,7 @@ pub use gather::Gather;
 pub use listening::Listening;
 pub use settings::{Describe, Settings, Workers};
 pub use slot::Slot;
-pub use stats::{EngineStats, ListeningStats, PortStats, SlotStats};
+pub use stats::{EngineStats, IoNodeStats, ListeningStats, PortStats, SideStats, SlotStats};
 pub use table::Scheme;
 pub use waiters::Interest;
 
@@ -67,4 +68,5 @@ pub use weft_proto::{
     CloseResult, Config, Error, KeepAlive, LimitedBy, Message, PathStats, Received, RecvError, SendError,
     State, Stats, Waited, congestion,
 };
+pub use weft_route as route;
 pub use weft_wire::Reason;

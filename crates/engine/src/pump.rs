@@ -33,11 +33,15 @@ impl Core {
         now: Instant,
         out: &mut Outbox,
     ) -> Option<Packet> {
-        if from == live.to {
+        let path = match &live.side {
+            None => (from == live.to).then_some(0),
+            Some(side) => side.path_from(from),
+        };
+        if let Some(path) = path {
             if packet.kind() == Kind::Syn && live.connection.yields_to_syn() {
                 return Some(self.make_way(slot, live, packet, out));
             }
-            live.connection.handle_packet(now, packet);
+            live.connection.handle_packet_by(now, packet, path);
             return None;
         }
         self.handle_from_elsewhere(slot, live, packet, from, now, out)
@@ -114,6 +118,10 @@ impl Core {
     /// [`Core::finish`].
     pub(crate) fn pump(&self, slot: &Arc<Slot>, live: &mut Guard<'_>, now: Instant, out: &mut Outbox) {
         self.drain_backlog(slot, live, now, out);
+        let live_now = &mut **live;
+        if let Some(side) = &live_now.side {
+            side.consult(&mut live_now.connection, now);
+        }
         self.transmit(slot, live, now, out);
         let mut again = 0;
         while let Some(event) = live.connection.poll_event() {
@@ -155,7 +163,7 @@ impl Core {
             };
             // [CDP-LIM-3] echo-form RSTs within the limits of the process
             if !transmit.is_echo_reset || self.may_reset(slot.key().remote.node, now) {
-                out.push(live.to, transmit);
+                out.push(live.send_by(transmit.path), transmit);
             }
         };
         self.note_rest(slot, live, now);
@@ -197,7 +205,9 @@ impl Core {
     }
 
     fn note_connected(&self, slot: &Arc<Slot>, live: &mut Live, out: &mut Outbox) {
-        self.directory.learn(slot.key().remote.node, live.to);
+        if live.side.is_none() {
+            self.directory.learn(slot.key().remote.node, live.to);
+        }
         if std::mem::take(&mut live.is_embryo)
             && let Some(listening) = &slot.listening
         {

@@ -13,6 +13,7 @@ use weft_wire::{Packet, Reason, Trigger};
 
 use crate::core::Core;
 use crate::counters::Drop as Dropped;
+use crate::directory::Way;
 use crate::listening::Listening;
 use crate::outbox::Outbox;
 use crate::port::Port;
@@ -123,7 +124,7 @@ impl Core {
         &self,
         port: &Port,
         listening: &Arc<Listening>,
-        connection: Connection,
+        mut connection: Connection,
         slots: u32,
         from: SocketAddr,
     ) -> Result<Arc<Slot>, Option<Reason>> {
@@ -134,7 +135,8 @@ impl Core {
         };
         let key = connection.flow();
         let gather = listening.gather;
-        let slot = Arc::new(Slot::new(connection, from, port.index, bytes, gather, Some(listening.clone())));
+        let way = self.way_back(&mut connection, from);
+        let slot = Arc::new(Slot::new(connection, way, port.index, bytes, gather, Some(listening.clone())));
         self.table.insert(key, slot.clone()).map_err(|error| {
             self.drops.count(Dropped::NoRoom);
             self.budget.release(bytes);
@@ -142,6 +144,20 @@ impl Core {
             (error == InsertError::Full).then_some(Reason::NO_ROOM)
         })?;
         Ok(slot)
+    }
+
+    /// How the packets of a connection go whose first packet came from `from`. [CDP-ENC-6] To a node of the cluster they go
+    /// where the cluster says.
+    fn way_back(&self, connection: &mut Connection, from: SocketAddr) -> Way {
+        let peer = connection.flow().remote.node;
+        let way = self.directory.way(peer).filter(|_| self.directory.is_peer(peer));
+        if let Some(Way::Side(side)) = &way
+            && let Some(path) = side.path_from(from)
+        {
+            connection.set_paths(crate::clock::now(), side.paths());
+            connection.note_came_by(path);
+        }
+        way.unwrap_or(Way::Direct(from))
     }
 
     fn start(&self, slot: &Arc<Slot>, now: Instant, out: &mut Outbox) {

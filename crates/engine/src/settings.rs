@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use weft_base::{NodeId, limits};
 use weft_link::Link;
+use weft_route::{Cluster, Mode};
 
 use crate::stats::EngineStats;
 use crate::table::Scheme;
@@ -36,8 +37,12 @@ pub struct Settings {
     pub ports: usize,
     /// Where other nodes are reached ([CDP-ADR-6]).
     pub peers: Vec<(NodeId, SocketAddr)>,
-    /// Whether packets of nodes that are not among the peers are dropped ([CDP-ADR-7]).
-    pub strict: bool,
+    /// Nodes, networks and I/O nodes; `node` is one of them, or on no network of theirs in particular.
+    pub cluster: Cluster,
+    /// Whether packets of nodes that are neither in the cluster nor among the peers are dropped ([CDP-ADR-7]).
+    pub mode: Mode,
+    /// Time between two probes of an I/O node that was left ([CDP-IO-6]); `None` is that of the specification.
+    pub io_probe: Option<Duration>,
     /// How the socket table is locked.
     pub scheme: Scheme,
     /// Dedicated threads; none by default.
@@ -62,7 +67,9 @@ impl Default for Settings {
             links: Vec::new(),
             ports: 1,
             peers: Vec::new(),
-            strict: false,
+            cluster: Cluster::default(),
+            mode: Mode::Open,
+            io_probe: None,
             scheme: Scheme::default(),
             workers: Workers::default(),
             spin: Duration::from_micros(50),

@@ -20,8 +20,10 @@ use weft_proto::{Connection, State};
 use weft_sync::{Look, SlotGuard};
 use weft_wire::Packet;
 
+use crate::directory::Way;
 use crate::gather::Gather;
 use crate::listening::Listening;
+use crate::side::Side;
 use crate::waiters::{Interest, Waiters};
 use crate::wheel::Timer;
 
@@ -32,8 +34,10 @@ const BACKLOG_MAX: usize = 4_096;
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) connection: Connection,
-    /// Where packets to the peer go.
+    /// Where packets to the peer go, unless I/O nodes lie between.
     pub(crate) to: SocketAddr,
+    /// The I/O nodes between.
+    pub(crate) side: Option<Arc<Side>>,
     /// Messages taken since, that gather for common packets.
     pub(crate) is_gathering: bool,
     /// The rest of a large send waits for the next.
@@ -60,12 +64,17 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    fn new(connection: Connection, to: SocketAddr, promised_bytes: usize) -> Self {
+    fn new(connection: Connection, way: Way, promised_bytes: usize) -> Self {
+        let (to, side) = match way {
+            Way::Direct(at) => (at, None),
+            Way::Side(side) => (side.default_at(), Some(side)),
+        };
         Self {
             is_embryo: connection.is_embryo(),
             is_released: false,
             connection,
             to,
+            side,
             is_gathering: false,
             is_corked: false,
             gathered: 0,
@@ -77,6 +86,17 @@ impl Live {
             timer: None,
             promised_bytes,
         }
+    }
+
+    /// Where a packet goes that takes path `path`.
+    #[inline]
+    pub(crate) fn send_by(&self, path: u8) -> SocketAddr {
+        self.side.as_ref().map_or(self.to, |side| side.send_by(path))
+    }
+
+    /// Where packets to the peer go at present.
+    pub(crate) fn peer_at(&self) -> SocketAddr {
+        self.side.as_ref().map_or(self.to, |side| side.default_at())
     }
 }
 
@@ -117,7 +137,7 @@ const CLAIMED_AGAIN: u8 = 2;
 impl Slot {
     pub(crate) fn new(
         connection: Connection,
-        to: SocketAddr,
+        way: Way,
         home: usize,
         promised_bytes: usize,
         gather: Gather,
@@ -126,7 +146,7 @@ impl Slot {
         Self {
             key: connection.flow(),
             service: connection.service(),
-            live: weft_sync::Slot::new(Live::new(connection, to, promised_bytes), BACKLOG_MAX),
+            live: weft_sync::Slot::new(Live::new(connection, way, promised_bytes), BACKLOG_MAX),
             transmitting: AtomicU8::new(IDLE),
             sent_at: AtomicU64::new(0),
             waiters: Waiters::default(),
@@ -159,7 +179,7 @@ impl Slot {
     /// Where packets to the peer go at present.
     #[must_use]
     pub fn peer_underlay(&self) -> SocketAddr {
-        self.look().to
+        self.look().peer_at()
     }
 
     /// Until when a peer that has closed may be expected to repeat its FIN, should it not have heard our answer.

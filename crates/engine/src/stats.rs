@@ -29,6 +29,30 @@ pub struct SlotStats {
     pub path: PathStats,
 }
 
+/// The I/O nodes that lead to some of the others ([CDP-IO-1]).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SideStats {
+    /// The I/O nodes in order.
+    pub io_nodes: Vec<IoNodeStats>,
+    /// How often the default changed.
+    pub switches: u64,
+}
+
+/// One I/O node of a side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IoNodeStats {
+    /// Its number.
+    pub node: NodeId,
+    /// Where it is reached.
+    pub at: SocketAddr,
+    /// Whether first transmissions go through it.
+    pub is_default: bool,
+    /// Whether it was left and has not come back.
+    pub is_demoted: bool,
+    /// Packets sent through it.
+    pub packets_sent: u64,
+}
+
 /// One port.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PortStats {
@@ -82,6 +106,8 @@ pub struct EngineStats {
     pub promised_bytes: usize,
     /// Connections in QUIET.
     pub quiet: usize,
+    /// The I/O nodes, side by side.
+    pub sides: Vec<SideStats>,
     /// The listeners, by port.
     pub listeners: Vec<ListeningStats>,
     /// The connections, by their ends.
@@ -108,7 +134,7 @@ fn of_slot(slot: &Slot) -> SlotStats {
         key: slot.key(),
         service: slot.service(),
         state: live.connection.state(),
-        to: live.to,
+        to: live.peer_at(),
         counters: live.connection.stats(clock::now()),
         path: live.connection.path_stats(),
     }
@@ -138,6 +164,7 @@ pub(crate) fn snapshot(core: &Core) -> EngineStats {
         resets_sent: core.resets_sent.load(Ordering::Relaxed),
         promised_bytes: core.budget.promised(),
         quiet: connections.iter().filter(|connection| connection.state == State::Quiet).count(),
+        sides: core.directory.sides().iter().map(|side| side.stats()).collect(),
         listeners,
         connections,
     }

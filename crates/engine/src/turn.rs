@@ -175,7 +175,7 @@ impl Core {
         for slot in expired.drain(..) {
             let mut live = slot.lock();
             live.connection.handle_timeout(now);
-            if live.connection.state() == State::Established {
+            if live.side.is_none() && live.connection.state() == State::Established {
                 self.directory.learn(slot.key().remote.node, live.to);
             }
             self.pump(&slot, &mut live, now, out);

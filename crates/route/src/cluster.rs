@@ -148,10 +148,11 @@ impl Cluster {
 
     /// The networks that `node` is on; one that is not named is on all, so that it reaches everybody directly.
     pub(crate) fn networks_of(&self, node: NodeId) -> NetworkSet {
-        match self.get(node) {
-            Some(member) => member.networks().union(NetworkSet::only(NetworkId::COMMON)),
+        let named = match self.get(node) {
+            Some(member) => member.networks(),
             None => self.iter().map(Member::networks).fold(NetworkSet::default(), NetworkSet::union),
-        }
+        };
+        named.union(NetworkSet::only(NetworkId::COMMON))
     }
 
     fn io_members(&self) -> impl Iterator<Item = &Member> {

@@ -152,13 +152,13 @@ impl Directory {
         &self.sides
     }
 
-    /// The directory of a node without a cluster file, whose number is drawn by `random`.
+    /// The directory of a node that no cluster file numbers, though it may know one; its number is drawn by `random`.
     ///
     /// [CDP-ADR-8] It chooses a number of the unregistered range at random at start and runs in open mode.
     #[must_use]
-    pub fn unregistered(random: u32) -> Self {
+    pub fn unregistered(random: u32, cluster: Cluster) -> Self {
         let identity = Identity { own: NodeId::unregistered(random), is_drawn: true };
-        Self { identity, ..Self::new(identity.own, Mode::Open, Cluster::default()) }
+        Self { identity, ..Self::new(identity.own, Mode::Open, cluster) }
     }
 
     /// The numbers we answer to.

@@ -55,10 +55,13 @@ pub use options::{Coalescing, CongestionControl, Options};
 pub use readiness::{Interest, Readiness};
 pub use reason::{EndReason, errno};
 pub use socket::{Received, Socket};
-pub use stats::{Counter, LimitedBy, ListenerStats, NodeStats, PortStats, SocketStats};
+pub use stats::{
+    Counter, IoNodeStats, LimitedBy, ListenerStats, NodeStats, PortStats, SideStats, SocketStats,
+};
 pub use stream::{Stream, WrongService};
 pub use target::Target;
 
 pub use bytes::Bytes;
 pub use weft_base::{Address, NodeId, Port, Service};
+pub use weft_engine::route::{ClusterFile, FileError};
 pub use weft_engine::{Scheme, link};

@@ -1,11 +1,12 @@
 //! A node: one place in the name space, with its links, its ports and its connections.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use weft_base::{Address, NodeId, Port};
 use weft_engine::link::Link;
+use weft_engine::route::{Attachment, Cluster, Mode, Underlay};
 use weft_engine::{Engine, Scheme, Settings, Workers};
 
 use crate::convert;
@@ -154,7 +155,9 @@ pub struct NodeBuilder {
     workers: Workers,
     spin: Option<Duration>,
     memory_bytes: Option<usize>,
-    strict: bool,
+    cluster: Cluster,
+    mode: Option<Mode>,
+    io_probe: Option<Duration>,
     linger: Option<Duration>,
     stat_name: Option<String>,
 }
@@ -167,7 +170,7 @@ impl NodeBuilder {
         self
     }
 
-    /// The UDP address to bind. Default: any port on all IPv4 interfaces.
+    /// The UDP address to bind. Default: where the cluster says that this node is, or any port on all IPv4 interfaces.
     pub fn bind(mut self, at: SocketAddr) -> Self {
         self.bind = Some(at);
         self
@@ -197,7 +200,42 @@ impl NodeBuilder {
     /// Drops packets from nodes that were not named as peers, and connects to no others. Default false: open mode
     /// (CDP-ADR-7). A strict node needs a number (CDP-ADR-8), see [`NodeBuilder::node`].
     pub fn strict(mut self, strict: bool) -> Self {
-        self.strict = strict;
+        self.mode = Some(if strict { Mode::Strict } else { Mode::Open });
+        self
+    }
+
+    /// Nodes, networks and I/O nodes, as a cluster file gives them (CDP-ADR-2, CDP-IO-1), and whether others may talk to
+    /// this node. Connections to a node on another network go through I/O nodes, and survive the loss of one.
+    ///
+    /// ```
+    /// use weft_socket::{ClusterFile, Node, NodeId};
+    ///
+    /// let file = ClusterFile::parse(
+    ///     r#"
+    ///     [[node]]
+    ///     name = "login"
+    ///     number = 1
+    ///     at = "127.0.0.1:64991"
+    ///
+    ///     [[node]]
+    ///     name = "storage"
+    ///     number = 2
+    ///     at = "127.0.0.1:64992"
+    ///     "#,
+    /// )?;
+    /// let node = Node::builder().node(NodeId::new(2).unwrap()).cluster(file.cluster, file.mode).open()?;
+    /// assert_eq!(node.underlay().port(), 64992);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cluster(mut self, cluster: Cluster, mode: Mode) -> Self {
+        self.cluster = cluster;
+        self.mode = Some(mode);
+        self
+    }
+
+    /// Time between two probes of an I/O node that was left because it lost packets (CDP-IO-6). Default 5 s.
+    pub fn io_probe(mut self, interval: Duration) -> Self {
+        self.io_probe = Some(interval);
         self
     }
 
@@ -244,12 +282,23 @@ impl NodeBuilder {
         self
     }
 
+    /// Where the cluster says that the node is; one that is on several networks binds its port on all of them.
+    fn own_address(&self) -> Option<SocketAddr> {
+        let member = self.cluster.get(self.node?)?;
+        let mut all = member.at.iter().map(|&Attachment { at: Underlay::Udp(at), .. }| at);
+        let first = all.next()?;
+        let is_alone = all.all(|at| at == first);
+        let wildcard =
+            if first.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        Some(if is_alone { first } else { SocketAddr::new(wildcard, first.port()) })
+    }
+
     /// Opens the node.
     ///
     /// # Errors
     /// When the address cannot be bound, or the operating system gives no thread or descriptor.
     pub fn open(self) -> Result<Node, OpenError> {
-        let bind = self.bind.unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+        let bind = self.bind.or_else(|| self.own_address()).unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into());
         let mut settings = Settings::default();
         settings.node = self.node;
         settings.bind = bind;
@@ -258,7 +307,9 @@ impl NodeBuilder {
         settings.ports = self.ports.max(1);
         settings.scheme = self.scheme;
         settings.workers = self.workers;
-        settings.strict = self.strict;
+        settings.cluster = self.cluster;
+        settings.mode = self.mode.unwrap_or(settings.mode);
+        settings.io_probe = self.io_probe;
         settings.stat = self.stat_name.map(|name| (name, describe as weft_engine::Describe));
         settings.spin = self.spin.unwrap_or(settings.spin);
         settings.memory_bytes = self.memory_bytes.unwrap_or(settings.memory_bytes);

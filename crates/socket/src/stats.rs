@@ -1,10 +1,14 @@
 //! Snapshots of counters, for people and programs.
 
+mod side;
+
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use weft_base::{Address, NodeId, Service};
+
+pub use side::{IoNodeStats, SideStats};
 
 /// What kept a sender from sending more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -199,6 +203,8 @@ pub struct NodeStats {
     pub promised_bytes: usize,
     /// Connections in QUIET (CDP-LIM-12).
     pub quiet: usize,
+    /// The I/O nodes between this node and others, side by side.
+    pub sides: Vec<SideStats>,
     /// Who listens.
     pub listeners: Vec<ListenerStats>,
     /// All connections.
@@ -225,6 +231,7 @@ impl NodeStats {
         let drops = self.drops.iter().map(|drop| format!("\"{}\":{}", drop.name, drop.count));
         let _ = write!(out, ",\"drops\":{{{}}}", join(drops));
         let _ = write!(out, ",\"ports\":[{}]", join(self.ports.iter().map(PortStats::to_json)));
+        let _ = write!(out, ",\"sides\":[{}]", join(self.sides.iter().map(SideStats::to_json)));
         let _ = write!(out, ",\"listeners\":[{}]", join(self.listeners.iter().map(ListenerStats::to_json)));
         let _ =
             write!(out, ",\"connections\":[{}]}}", join(self.connections.iter().map(SocketStats::to_json)));

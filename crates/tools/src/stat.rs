@@ -112,6 +112,10 @@ fn lines(name: &str, node: &Value) -> Vec<String> {
     if !drops.is_empty() {
         lines.push(format!("    dropped: {}", drops.join(", ")));
     }
+    for side in array(&node["sides"]) {
+        let io_nodes = array(&side["io_nodes"]).iter().map(io_node_text).collect::<Vec<_>>().join(", ");
+        lines.push(format!("    through I/O nodes {io_nodes}; switched {} times", number(&side["switches"])));
+    }
     for listener in array(&node["listeners"]) {
         lines.push(format!(
             "  LISTEN       {:<8}  {}  waiting {}, half-open {}, accepted {}",
@@ -126,6 +130,16 @@ fn lines(name: &str, node: &Value) -> Vec<String> {
         lines.extend(connection_lines(connection));
     }
     lines
+}
+
+/// An I/O node as its user sees it.
+fn io_node_text(io_node: &Value) -> String {
+    let role = match (io_node["default"].as_bool(), io_node["demoted"].as_bool()) {
+        (Some(true), _) => "default, ",
+        (_, Some(true)) => "left, ",
+        _ => "",
+    };
+    format!("{} ({role}{} packets)", text(&io_node["at"]), number(&io_node["packets_sent"]))
 }
 
 /// What a port lost between its link and the kernel.
@@ -218,6 +232,9 @@ mod tests {
             "node": "0x800001", "underlay": "127.0.0.1:9", "drops": {"short": 3},
             "ports": [{"link": "udp", "packets_in": 10, "receive_calls": 4, "bytes_in": 2048, "stuck_drops": 5,
                        "receive_overflows": 7}],
+            "sides": [{"switches": 1, "io_nodes": [
+                {"at": "10.1.0.11:64064", "default": false, "demoted": true, "packets_sent": 4},
+                {"at": "10.1.0.12:64064", "default": true, "demoted": false, "packets_sent": 9}]}],
             "listeners": [{"address": "0x800001:7", "service": "stream", "accepted": 2}],
             "connections": [{"state": "ESTABLISHED", "service": "stream", "rtt_ns": 120_000, "limited_by": "path loss"}],
         });
@@ -229,6 +246,7 @@ mod tests {
             "dropped 5 that the link did not take",
             "lost 7 that found the receive buffer full",
             "dropped: short 3",
+            "through I/O nodes 10.1.0.11:64064 (left, 4 packets), 10.1.0.12:64064 (default, 9 packets); switched 1 times",
             "LISTEN       stream    0x800001:7  waiting 0, half-open 0, accepted 2",
             "ESTABLISHED",
             "rtt 120 µs",

@@ -10,7 +10,7 @@ use weft_proto::{Config, Connection, Error, State, Waited};
 
 use super::Engine;
 use crate::clock;
-use crate::directory::Source;
+use crate::directory::{Source, Way};
 use crate::gather::Gather;
 use crate::listening::Listening;
 use crate::outbox::Outbox;
@@ -81,7 +81,7 @@ impl Engine {
         if self.core.is_down.load(Ordering::SeqCst) {
             return Err(ConnectError::Down);
         }
-        let (node, at) = self.locate(target)?;
+        let (node, way) = self.locate(target)?;
         let remote = Address { node, port: target.port };
         let home = self.core.next_port.fetch_add(1, Ordering::Relaxed) % self.core.ports.len();
         let packet_bytes = usize::from(config.link_mss);
@@ -89,14 +89,14 @@ impl Engine {
             self.core.budget.reserve(config.receive_slots, packet_bytes).ok_or(ConnectError::NoRoom)?;
         config.receive_slots = granted;
         let made = self.insert_connection(remote, local, &config, |connection| {
-            Slot::new(connection, at, home, bytes, gather, None)
+            Slot::new(connection, way.clone(), home, bytes, gather, None)
         });
         let slot = made.inspect_err(|_| self.core.budget.release(bytes))?;
         self.operate(&slot, |_, _| ());
         Ok(slot)
     }
 
-    fn locate(&self, target: Target) -> Result<(NodeId, SocketAddr), ConnectError> {
+    fn locate(&self, target: Target) -> Result<(NodeId, Way), ConnectError> {
         let directory = &self.core.directory;
         match (target.node, target.at) {
             // What it answers would be dropped.
@@ -105,14 +105,14 @@ impl Engine {
             }
             (Some(node), Some(at)) => {
                 directory.learn(node, at);
-                Ok((node, directory.locate(node).unwrap_or(at)))
+                Ok((node, directory.way(node).unwrap_or(Way::Direct(at))))
             }
             (Some(node), None) => {
-                directory.locate(node).map(|at| (node, at)).ok_or(ConnectError::NoRoute(node))
+                directory.way(node).map(|way| (node, way)).ok_or(ConnectError::NoRoute(node))
             }
             (None, Some(at)) => {
                 let node = directory.name_of(at).map_err(ConnectError::System)?;
-                node.map(|node| (node, at)).ok_or(ConnectError::Stranger(at))
+                node.map(|node| (node, Way::Direct(at))).ok_or(ConnectError::Stranger(at))
             }
             (None, None) => Err(ConnectError::NoRoute(directory.own())),
         }

@@ -80,7 +80,7 @@ fn a_strict_node_learns_and_names_nobody() {
 #[test]
 fn a_node_without_a_cluster_file_is_open_and_unregistered() {
     for random in [0, 1, u32::MAX] {
-        let directory = Directory::unregistered(random);
+        let directory = Directory::unregistered(random, Cluster::default());
         assert!(directory.identity().own().is_unregistered());
         assert_eq!(directory.accepts(node(7), at("10.0.0.9:1")), Source::Open);
     }
@@ -89,7 +89,7 @@ fn a_node_without_a_cluster_file_is_open_and_unregistered() {
 /// [CDP-CHK-5] A packet for another node is not ours; only a drawn number may be missed.
 #[test]
 fn a_drawn_number_answers_to_every_unregistered_one() {
-    let drawn = Directory::unregistered(3);
+    let drawn = Directory::unregistered(3, Cluster::default());
     assert!(drawn.identity().is_ours(NodeId::unregistered(77)) && !drawn.identity().is_ours(node(77)));
     let chosen = Directory::new(NodeId::unregistered(3), Mode::Open, Cluster::default());
     assert!(
@@ -104,7 +104,7 @@ fn a_drawn_number_answers_to_every_unregistered_one() {
 
 #[test]
 fn an_address_keeps_the_name_it_was_given() {
-    let mut directory = Directory::unregistered(9);
+    let mut directory = Directory::unregistered(9, Cluster::default());
     let name = directory.name(at("10.0.0.2:64064"), 1).unwrap();
     assert!(name.is_unregistered());
     assert_eq!(directory.name(at("10.0.0.2:64064"), 2), Some(name));
@@ -113,7 +113,7 @@ fn an_address_keeps_the_name_it_was_given() {
 
 #[test]
 fn two_addresses_never_share_a_name_nor_take_ours() {
-    let mut directory = Directory::unregistered(9);
+    let mut directory = Directory::unregistered(9, Cluster::default());
     let names: Vec<NodeId> = ["10.0.0.2:1", "10.0.0.2:2", "10.0.0.3:1"]
         .into_iter()
         .map(|text| directory.name(at(text), 9).unwrap())
@@ -127,7 +127,7 @@ fn two_addresses_never_share_a_name_nor_take_ours() {
 /// [CDP-LIM-A] The table of learned nodes is bounded.
 #[test]
 fn learning_is_bounded() {
-    let mut directory = Directory::unregistered(0);
+    let mut directory = Directory::unregistered(0, Cluster::default());
     let from = at("10.0.0.2:1");
     let many = u32::try_from(LEARNED_MAX).unwrap() + 10;
     for number in 1..=many {
@@ -173,6 +173,14 @@ fn a_node_on_another_network_is_reached_through_io_nodes() {
     assert_eq!(side.io_nodes, [(node(11), at("10.1.0.11:64064")), (node(12), at("10.1.0.12:64064"))]);
     assert_eq!((side.position(at("10.1.0.12:9")), side.position(at("10.1.0.3:64064"))), (Some(1), None));
     assert_eq!(side.io_set().default_member(), side.default);
+}
+
+/// A node that was told of no cluster can be told where others are.
+#[test]
+fn a_node_that_is_placed_is_reached_directly() {
+    let mut directory = Directory::new(node(1), Mode::Strict, Cluster::default());
+    directory.cluster_mut().place(node(2), at("10.0.0.2:1"));
+    assert_eq!(directory.next_hop(node(2)), Some(NextHop::Direct(at("10.0.0.2:1"))));
 }
 
 /// [CDP-ADR-6] A packet from a known I/O node may have any source of the cluster, and from any other host only its own.
