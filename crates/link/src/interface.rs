@@ -7,15 +7,22 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// One address of one interface that is up.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Interface {
-    pub(crate) name: String,
-    pub(crate) address: IpAddr,
-    pub(crate) mtu: u32,
-    pub(crate) is_loopback: bool,
+pub struct Interface {
+    /// The name of the interface.
+    pub name: String,
+    /// The address.
+    pub address: IpAddr,
+    /// The largest packet of the interface, in bytes.
+    pub mtu: u32,
+    /// Whether the interface is a loopback interface.
+    pub is_loopback: bool,
 }
 
 /// The addresses of the interfaces that are up, in the kernel's order.
-pub(crate) fn interfaces() -> io::Result<Vec<Interface>> {
+///
+/// # Errors
+/// Those of `getifaddrs`, and of opening a socket.
+pub fn interfaces() -> io::Result<Vec<Interface>> {
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: the pointer is to a pointer of ours, which the call fills.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {

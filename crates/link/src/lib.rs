@@ -40,6 +40,7 @@ mod wait;
 mod waker;
 
 pub use fault::{Burst, Fault, FaultCounts, Faults, ParseFaultsError};
+pub use interface::{Interface, interfaces};
 pub use link::{Encapsulation, Link, LinkInfo, LinkStats};
 pub use loopback::{Endpoint, Hub};
 pub use packet::{Ethernet, EthernetOptions, Mac, ParseMacError, UnderlayText};
