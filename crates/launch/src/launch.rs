@@ -37,8 +37,8 @@ impl fmt::Display for Launcher {
 
 /// The launcher of this process, and what it says of the job.
 ///
-/// It is to be told how the process ends: that happens when this value is dropped, or in [`Launch::exchange`]. After a
-/// failed exchange nothing is told, and the launcher takes the rank for broken when its process ends.
+/// A rank takes leave of its launcher when this value is dropped, or at the end of [`Launch::exchange`]. After a failed
+/// exchange it does not, and most launchers then end the job when the process ends.
 #[derive(Debug)]
 pub struct Launch(Session);
 
@@ -130,9 +130,15 @@ impl Launch {
         if own.len() > EXCHANGE_BYTES_MAX {
             return Err(ExchangeError::TooLong { len: own.len(), limit: EXCHANGE_BYTES_MAX });
         }
-        match &mut self.0 {
+        let result = match &mut self.0 {
             Session::Pmix(session) => session.exchange(own, limit),
             Session::Pmi(session) => session.exchange(own, limit),
+        };
+        if result.as_ref().is_err_and(|error| !matches!(error, ExchangeError::TooLong { .. })) {
+            // Nobody takes leave half-way, and the end of the stream would end the job before this process has said why.
+            // Both are left to the end of the process.
+            std::mem::forget(self);
         }
+        result
     }
 }

@@ -37,4 +37,4 @@ pub use card::Card;
 pub use error::{DetectError, ExchangeError, PlacesError, ReachError};
 pub use launch::{EXCHANGE_BYTES_MAX, Launch, Launcher, RANKS_MAX};
 pub use reach::Reach;
-pub use space::{Place, node_of, places, rank_name};
+pub use space::{Place, is_rank_name, node_of, places, rank_name};

@@ -33,9 +33,10 @@ pub fn rank_name(rank: u32) -> String {
 
 const RANK: &str = "rank-";
 
-/// Whether a name is, or looks like, that of a rank.
-fn is_rank_name(name: &str) -> bool {
-    name.strip_prefix(RANK).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+/// Whether a name is one that a rank has in some job.
+#[must_use]
+pub fn is_rank_name(name: &str) -> bool {
+    name.strip_prefix(RANK).is_some_and(|n| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The name space out of the cards of all ranks, in the order of ranks, as [`crate::Launch::exchange`] returns them.

@@ -9,7 +9,7 @@ use weft_base::{Port, Service};
 use weft_socket::{ConnectError, RecvError, Socket};
 
 use crate::exit::{Code, Failure};
-use crate::net::{self, LocalNode, NodeFlags, PeerFlags, Role, SocketFlags};
+use crate::net::{self, NodeFlags, PeerFlags, Reached, SocketFlags};
 use crate::target::Target;
 use crate::units::{self, parse_bytes, parse_duration};
 use crate::{say, signal};
@@ -92,8 +92,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let what = format!("messages of {} bytes are not possible", args.size);
         return Err(Failure::new(Code::Usage, what, format!("give --size 1 to {SIZE_BYTES_MAX}")));
     }
-    let (peer, at) = args.peer.target(&args.target, Port::ECHO, &args.node)?;
-    let local = LocalNode::open(&args.node, Role::Client(at.ip()), "ping")?;
+    let Reached { local, peer, at } = net::reach(&args.target, Port::ECHO, &args.peer, &args.node, "ping")?;
     let connect = |service| local.node.connect(peer, &args.socket.options(service));
     let socket = match connect(Service::Datagram) {
         // The echo service there is one of streams: bytes come back as well as messages.

@@ -116,6 +116,7 @@ fn serve(args: &Args, style: &Style) -> Result<(), Failure> {
     let listener = local.node.listen(args.port, &options).map_err(|e| net::listen_failure(&e))?;
     listener.set_accept_timeout(None);
     local.shutdown_on_interrupt(|| {});
+    local.join()?;
     announce(&Listening::new(&local, &listener), args, style);
     if args.once {
         let socket = listener.accept().map_err(|e| net::accept_failure(&e))?;

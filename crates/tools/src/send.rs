@@ -7,7 +7,7 @@ use weft_base::{Port, Service};
 use weft_socket::Stream;
 
 use crate::exit::{Code, Failure};
-use crate::net::{self, LocalNode, NodeFlags, PeerFlags, Role, SocketFlags};
+use crate::net::{self, NodeFlags, PeerFlags, Reached, SocketFlags};
 use crate::progress::{Progress, Style, files};
 use crate::target::Target;
 use crate::transfer::manifest::{Links, Manifest};
@@ -75,8 +75,7 @@ fn send(args: &Args, style: &Style) -> Result<(), Failure> {
         style.note(&format!("weft: {skipped}"));
     }
     let port = Port::new(net::TRANSFER_PORT).unwrap_or(Port::ECHO);
-    let (peer, at) = args.peer.target(target, port, &args.node)?;
-    let local = LocalNode::open(&args.node, Role::Client(at.ip()), "send")?;
+    let Reached { local, peer, .. } = net::reach(target, port, &args.peer, &args.node, "send")?;
     let goes_on = "interrupted; repeat the command and it goes on where it stopped";
     local.shutdown_on_interrupt(move || crate::say::note(goes_on));
     let socket = local

@@ -56,8 +56,6 @@ pub(crate) struct Session {
     pub(crate) is_one_host: bool,
     /// Bytes of the longest value.
     value_bytes_max: usize,
-    /// Whether the launcher is to be told of the end.
-    is_sound: bool,
 }
 
 impl Session {
@@ -94,7 +92,7 @@ impl Session {
         let mapping = ask(&format!("cmd=get kvsname={job} key=PMI_process_mapping"), "get_result")?;
         let value_bytes_max = maxes.number("vallen_max").unwrap_or(0) as usize;
         let is_one_host = mapping.field("value").is_some_and(is_one_host);
-        Ok(Self { wire, rank, size, job, is_one_host, value_bytes_max, is_sound: true })
+        Ok(Self { wire, rank, size, job, is_one_host, value_bytes_max })
     }
 
     /// Gives every rank the bytes of all.
@@ -105,8 +103,6 @@ impl Session {
             let limit = self.value_bytes_max.saturating_sub(1) / 2;
             return Err(ExchangeError::TooLong { len: own.len(), limit });
         }
-        // What fails half-way is no sound end of a session: the launcher then ends the job.
-        self.is_sound = false;
         let deadline = Instant::now() + limit;
         let all = match self.trade(&value, deadline) {
             Ok(all) => all,
@@ -118,7 +114,6 @@ impl Session {
                 return Err(ExchangeError::Refused { launcher: Launcher::Pmi, why });
             }
         };
-        self.is_sound = true;
         let bytes = (0..).zip(all).map(|(rank, text)| {
             let bytes = unhex(&text).filter(|bytes| bytes.len() <= EXCHANGE_BYTES_MAX);
             bytes.ok_or(ExchangeError::Strange { rank })
@@ -179,10 +174,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if self.is_sound {
-            // Without an answer there is nobody to tell.
-            let _ = self.ask("cmd=finalize", "finalize_ack", Instant::now() + FAREWELL_TIME);
-        }
+        // Without an answer there is nobody to tell.
+        let _ = self.ask("cmd=finalize", "finalize_ack", Instant::now() + FAREWELL_TIME);
     }
 }
 

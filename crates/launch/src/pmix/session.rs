@@ -34,8 +34,6 @@ pub(crate) struct Session {
     /// The PMIx name space of the job.
     pub(crate) job: String,
     pub(crate) is_one_host: bool,
-    /// Whether the launcher is to be told of the end.
-    is_sound: bool,
 }
 
 /// This rank in the library's form.
@@ -70,7 +68,6 @@ impl Session {
             size: size.unwrap_or(0),
             job: own.job(),
             is_one_host: local_size.is_some() && local_size == size,
-            is_sound: true,
         };
         // From here on the end of the session is told to the launcher.
         match size {
@@ -81,9 +78,7 @@ impl Session {
     }
 
     /// Gives every rank the bytes of all.
-    pub(crate) fn exchange(&mut self, own: &[u8], limit: Duration) -> Result<Vec<Vec<u8>>, ExchangeError> {
-        // What fails half-way is no sound end of a session: the launcher then ends the job.
-        self.is_sound = false;
+    pub(crate) fn exchange(&self, own: &[u8], limit: Duration) -> Result<Vec<Vec<u8>>, ExchangeError> {
         let (pmix, me, size, bytes) = (self.pmix, self.own.0, self.size, own.to_vec());
         let traded = within(limit, move || trade(pmix, me, size, &bytes));
         let all = match traded {
@@ -101,7 +96,6 @@ impl Session {
                 return Err(ExchangeError::Refused { launcher: Launcher::Pmix, why });
             }
         };
-        self.is_sound = true;
         match (0..).zip(&all).find(|(_, bytes)| bytes.len() > EXCHANGE_BYTES_MAX) {
             Some((rank, _)) => Err(ExchangeError::Strange { rank }),
             None => Ok(all),
@@ -120,10 +114,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if self.is_sound {
-            let pmix = self.pmix;
-            within(FAREWELL_TIME, move || pmix.finalize());
-        }
+        let pmix = self.pmix;
+        within(FAREWELL_TIME, move || pmix.finalize());
     }
 }
 

@@ -11,7 +11,7 @@ use weft_link::UnderlayText;
 use weft_socket::{CloseResult, Listener, Socket};
 
 use crate::exit::{Code, Failure};
-use crate::net::{self, LocalNode, NodeFlags, PeerFlags, Role, SocketFlags};
+use crate::net::{self, LocalNode, NodeFlags, PeerFlags, Reached, Role, SocketFlags};
 use crate::recv::Listening;
 use crate::target::{Target, parse_port};
 use crate::units::{parse_bytes, parse_duration};
@@ -133,8 +133,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn connect(args: &Args, target: &Target) -> Result<(), Failure> {
-    let (peer, at) = args.peer.target(target, Port::ECHO, &args.node)?;
-    let local = LocalNode::open(&args.node, Role::Client(at.ip()), "cat")?;
+    let Reached { local, peer, .. } = net::reach(target, Port::ECHO, &args.peer, &args.node, "cat")?;
     local.shutdown_on_interrupt(|| {});
     let options = args.socket.options(args.service());
     let socket = local.node.connect(peer, &options).map_err(|error| net::connect_failure(&error))?;
@@ -149,6 +148,7 @@ fn listen(args: &Args, port: u16) -> Result<(), Failure> {
     let options = args.socket.options(args.service());
     let listener = local.node.listen(port, &options).map_err(|error| net::listen_failure(&error))?;
     listener.set_accept_timeout(None);
+    local.join()?;
     announce(args, &local, &listener);
     if args.echo {
         let json = args.json;

@@ -8,7 +8,7 @@ use weft_base::{NodeId, Port, Service, limits};
 use weft_link::Faults;
 use weft_socket::{Address, Coalescing, CongestionControl, Options, Target as SocketTarget};
 
-use super::LinkChoice;
+use super::{JobFlags, LinkChoice};
 use crate::exit::Failure;
 use crate::target::Target;
 use crate::units::{parse_bytes, parse_duration};
@@ -17,14 +17,14 @@ use crate::units::{parse_bytes, parse_duration};
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "This node")]
 pub struct NodeFlags {
-    /// Node number, 1 to 0xfffffe [default: a random unregistered one]
+    /// Node number, 1 to 0xfffffe [default: a random unregistered one, or rank + 1 in a job]
     ///
     /// A node with a number of its own answers to that number only; without one it answers to each unregistered number
     /// (0x800000 to 0xfffffe) that it is called by.
     #[arg(long, value_name = "N")]
     pub node: Option<NodeId>,
 
-    /// UDP address to bind; port 0 takes any [default: port 64064 when listening, else any]
+    /// UDP address to bind; port 0 takes any [default: port 64064 when listening, else and in a job any]
     #[arg(long, visible_alias = "underlay", value_name = "IP:PORT")]
     pub bind: Option<SocketAddr>,
 
@@ -75,6 +75,10 @@ pub struct NodeFlags {
     /// Seed of the damage; the same seed damages the same packets
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub fault_seed: u64,
+
+    /// Whether it is a rank of a job.
+    #[command(flatten)]
+    pub job: JobFlags,
 }
 
 /// Who the other end is, beyond `HOST[:PORT]`.

@@ -2,15 +2,19 @@
 
 mod failure;
 mod flags;
+mod job;
 mod link;
 mod open;
+mod reach;
 
 pub use failure::{
     accept_failure, close_failure, connect_failure, listen_failure, recv_failure, send_failure,
 };
 pub use flags::{NodeFlags, PeerFlags, SocketFlags, parse_congestion};
+pub use job::{JobFlags, LauncherChoice};
 pub use link::{LinkChoice, underlay_text};
 pub use open::{LocalNode, Role};
+pub use reach::{Reached, reach};
 
 /// Default CDP port of `weft recv` and `weft send`.
 pub const TRANSFER_PORT: u16 = 1064;

@@ -4,13 +4,15 @@ use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use weft_base::limits;
+use weft_launch::Place;
 use weft_link::{Ethernet, EthernetOptions, Fault, FaultCounts, Faults, Link, Pcap, Trace, Udp};
 use weft_socket::{Node, OpenError};
 
+use super::job::Job;
 use super::{LinkChoice, NodeFlags};
 use crate::exit::{Code, Failure, cause};
 use crate::signal;
@@ -30,7 +32,7 @@ pub enum Role {
 }
 
 impl Role {
-    fn default_address(self) -> SocketAddr {
+    pub(super) fn default_address(self) -> SocketAddr {
         match self {
             Self::Server => (Ipv4Addr::UNSPECIFIED, limits::UDP_PORT).into(),
             // A loopback peer is reached from the loopback address, so that nobody else can speak to this end.
@@ -50,6 +52,8 @@ pub struct LocalNode(Arc<Opened>);
 pub struct Opened {
     /// The node.
     pub node: Node,
+    /// The job to join.
+    job: Mutex<Option<Job>>,
     fault: Option<Arc<Fault<Arc<dyn Link>>>>,
     pcap: Option<Arc<Pcap<Arc<dyn Link>, File>>>,
 }
@@ -63,16 +67,32 @@ impl Deref for LocalNode {
 }
 
 impl LocalNode {
-    /// Opens the node of `command` that `flags` describe.
+    /// Opens the node of `command` that `flags` describe. In a job it is a rank, and is to [`LocalNode::join`].
     ///
     /// # Errors
-    /// [`Code::Address`] if the address is taken, [`Code::Destination`] if the recording cannot be made.
+    /// [`Code::Address`] if the address is taken, [`Code::Destination`] if the recording cannot be made; whatever a
+    /// launcher does wrong.
     pub fn open(flags: &NodeFlags, role: Role, command: &str) -> Result<Self, Failure> {
-        let bind = flags.bind.unwrap_or(role.default_address());
+        let job = Job::find(flags)?;
+        let bind = match (flags.bind, &job) {
+            (Some(bind), _) => bind,
+            (None, Some(job)) => job.bind(false)?,
+            (None, None) => role.default_address(),
+        };
+        Self::open_at(flags, bind, command, job)
+    }
+
+    /// As [`LocalNode::open`], at `bind` and as a rank of `job`.
+    pub(super) fn open_at(
+        flags: &NodeFlags,
+        bind: SocketAddr,
+        command: &str,
+        job: Option<Job>,
+    ) -> Result<Self, Failure> {
         let stat_name =
             flags.stat_name.clone().unwrap_or_else(|| format!("{command}-{}", std::process::id()));
         let mut builder = Node::builder().bind(bind).workers(flags.workers).stat_name(stat_name);
-        if let Some(node) = flags.node {
+        if let Some(node) = job.as_ref().map(Job::node).transpose()?.or(flags.node) {
             builder = builder.node(node);
         }
         if let Some(spin) = flags.spin_time {
@@ -95,7 +115,19 @@ impl LocalNode {
             }
         }
         let node = builder.open().map_err(|error| open_failure(&error, bind))?;
-        Ok(Self(Arc::new(Opened { node, fault: opened.fault, pcap: opened.pcap })))
+        let job = Mutex::new(job);
+        Ok(Self(Arc::new(Opened { node, job, fault: opened.fault, pcap: opened.pcap })))
+    }
+
+    /// Joins the job, if there is one and it has not been done: waits until all ranks have come, and tells the node where
+    /// they are. Who listens joins after that, so that nobody comes before.
+    ///
+    /// # Errors
+    /// [`Code::NoAnswer`] if ranks are missing, [`Code::Lost`] if the launcher fails, [`Code::Address`] if a rank cannot be
+    /// reached.
+    pub fn join(&self) -> Result<Vec<Place>, Failure> {
+        let job = self.job.lock().unwrap_or_else(PoisonError::into_inner).take();
+        job.map_or_else(|| Ok(Vec::new()), |job| job.join(&self.node))
     }
 
     /// Ends the node in good order: connections are closed, the recording is complete.

@@ -16,7 +16,7 @@ use super::report::{Interval, Report, Test};
 use super::traffic::Flow;
 use crate::cpu::CpuTime;
 use crate::exit::{Code, Failure};
-use crate::net::{self, LocalNode, Role};
+use crate::net::{self, Reached};
 use crate::target::Target;
 use crate::{say, signal};
 
@@ -29,8 +29,7 @@ pub(super) fn run(args: &Args, target: &Target) -> Result<(), Failure> {
     let request = request(args);
     request.check().map_err(|why| Failure::new(Code::Usage, why, "look at `weft perf --help`"))?;
     let default_port = Port::new(args.port.unwrap_or(net::PERF_PORT)).unwrap_or(Port::ECHO);
-    let (peer, at) = args.peer.target(target, default_port, &args.node)?;
-    let local = LocalNode::open(&args.node, Role::Client(at.ip()), "perf")?;
+    let Reached { local, peer, .. } = net::reach(target, default_port, &args.peer, &args.node, "perf")?;
     let interrupted = signal::interrupted();
     let client = Client { args, node: &local.node, peer, target, request };
     let report = client.test(&interrupted);

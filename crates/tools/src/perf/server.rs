@@ -40,6 +40,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let datagram_port = if port == 0 { 0 } else { port.saturating_add(1) };
     let datagrams = listen(datagram_port, &args.socket.options(weft_base::Service::Datagram))?;
     let echoes = listen(Port::ECHO.get(), &args.socket.options(weft_base::Service::Datagram))?;
+    local.join()?;
     announce(args, &Listening::new(&local, &streams));
 
     let tests = Tests::default();

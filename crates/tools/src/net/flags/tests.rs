@@ -83,11 +83,22 @@ fn wrong_values_are_refused_with_what_would_be_accepted() {
         ("--link=eth0", "packet:INTERFACE"),
         ("--bind=nowhere", "invalid socket address"),
         ("--fault=lose=1%", "one of loss"),
+        ("--reach=10.1.0.0/99", "such as 10.1.0.0/16"),
         ("--connect-timeout=soon", "is not a duration"),
     ] {
         let refused = parse(&[flag]).err().unwrap();
         assert!(refused.contains(part), "{flag}: {refused}");
     }
+}
+
+#[test]
+fn commands_ask_a_launcher_and_nodes_made_within_do_not() {
+    use crate::net::LauncherChoice::{Auto, Off};
+    assert_eq!(parse(&[]).unwrap().node.job.launcher, Auto);
+    assert_eq!(NodeFlags::default().job.launcher, Off);
+    let job = parse(&["--launcher=off", "--launcher-wait=2s", "--reach=10.1.0.0/16"]).unwrap().node.job;
+    assert_eq!((job.launcher, job.launcher_wait), (Off, Duration::from_secs(2)));
+    assert_eq!(job.reach.unwrap().to_string(), "10.1.0.0/16");
 }
 
 #[test]

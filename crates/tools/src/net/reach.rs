@@ -1,0 +1,72 @@
+//! A node that connects to somebody, and who that is: a rank of the job, or whoever is at an address.
+
+use std::net::SocketAddr;
+
+use weft_base::Port;
+use weft_launch::{Place, is_rank_name};
+use weft_socket::{Address, Target as SocketTarget};
+
+use super::job::Job;
+use super::{LocalNode, NodeFlags, PeerFlags, Role};
+use crate::exit::{Code, Failure};
+use crate::target::Target;
+
+/// A node of this process, and the end that it is to connect to.
+pub struct Reached {
+    /// The node.
+    pub local: LocalNode,
+    /// The other end.
+    pub peer: SocketTarget,
+    /// Where the other end's node is reached.
+    pub at: SocketAddr,
+}
+
+/// Opens the node of `command` that `node` describes, and finds out who `target` is; `default_port` where it names no
+/// port. In a job this waits for the other ranks.
+///
+/// # Errors
+/// [`Code::UnknownHost`], those of [`LocalNode::open`] and of [`LocalNode::join`].
+pub fn reach(
+    target: &Target,
+    default_port: Port,
+    peer: &PeerFlags,
+    node: &NodeFlags,
+    command: &str,
+) -> Result<Reached, Failure> {
+    let Some(job) = Job::find(node)? else {
+        let (peer, at) = peer.target(target, default_port, node).map_err(|failure| hint(failure, target))?;
+        let bind = node.bind.unwrap_or(Role::Client(at.ip()).default_address());
+        return Ok(Reached { local: LocalNode::open_at(node, bind, command, None)?, peer, at });
+    };
+    let bind = node.bind.map_or_else(|| job.bind(!is_rank_name(&target.host)), Ok)?;
+    let local = LocalNode::open_at(node, bind, command, Some(job))?;
+    let places = local.join()?;
+    let is_told = peer.peer_node.is_some() || peer.peer_underlay.is_some();
+    if let Some(place) = find(&places, target)?.filter(|_| !is_told) {
+        let address = Address { node: place.node, port: target.port.unwrap_or(default_port) };
+        return Ok(Reached { local, peer: (address, place.at).into(), at: place.at });
+    }
+    let bound = NodeFlags { bind: Some(local.node.underlay()), ..node.clone() };
+    let (peer, at) = peer.target(target, default_port, &bound)?;
+    Ok(Reached { local, peer, at })
+}
+
+/// The rank that `target` names, or `None` if it names something else.
+fn find<'a>(places: &'a [Place], target: &Target) -> Result<Option<&'a Place>, Failure> {
+    let found = places.iter().find(|place| place.names.contains(&target.host));
+    if found.is_none() && is_rank_name(&target.host) {
+        let what = format!("{:?} is no rank of this job", target.host);
+        let last = weft_launch::rank_name(u32::try_from(places.len()).unwrap_or(u32::MAX).saturating_sub(1));
+        return Err(Failure::new(Code::UnknownHost, what, format!("its ranks are rank-0 to {last}")));
+    }
+    Ok(found)
+}
+
+/// For the name of a rank where there is no job.
+fn hint(failure: Failure, target: &Target) -> Failure {
+    if failure.code == Code::UnknownHost && is_rank_name(&target.host) {
+        let next = "ranks have names only where mpirun, mpiexec or srun starts the commands".to_owned();
+        return Failure { next, ..failure };
+    }
+    failure
+}
