@@ -46,6 +46,20 @@ impl NotForwarded {
         Self::ComesBack,
         Self::NoRoute,
     ];
+
+    /// The word for it in counters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::HopLimit => "hop_limit",
+            Self::ForUs => "for_us",
+            Self::UnknownSource => "unknown_source",
+            Self::WrongSide => "wrong_side",
+            Self::UnknownDestination => "unknown_destination",
+            Self::ComesBack => "comes_back",
+            Self::NoRoute => "no_route",
+        }
+    }
 }
 
 impl fmt::Display for NotForwarded {
@@ -76,6 +90,12 @@ impl Forwarder {
     pub fn new(own: NodeId, cluster: Cluster) -> Self {
         let networks = cluster.networks_of(own);
         Self { own, networks, cluster }
+    }
+
+    /// The cluster that it decides by.
+    #[must_use]
+    pub const fn cluster(&self) -> &Cluster {
+        &self.cluster
     }
 
     /// Where a packet goes that came by `network` from `from` and has been forwarded `hops` times.

@@ -17,8 +17,8 @@ pub(crate) const IMMUTABLE_MASK: u8 = 0xF8;
 pub(crate) const SEAL: std::ops::Range<usize> = 16..20;
 
 const RTX: u8 = 0x08;
-const CE: u8 = 0x04;
-const HOP: u8 = 0x03;
+pub(crate) const CE: u8 = 0x04;
+pub(crate) const HOP: u8 = 0x03;
 
 const EOM: u8 = 0x80;
 const ECE: u8 = 0x40;

@@ -32,6 +32,7 @@ pub mod records;
 mod sack;
 mod seal;
 pub mod tlv;
+mod transit;
 
 pub use emit::{Emit, Grease, Trigger};
 pub use header::{Encapsulation, HEADER_LEN, Header, Kind};
@@ -39,3 +40,4 @@ pub use packet::{DropReason, Packet, Refused};
 pub use reason::Reason;
 pub use sack::{Runs, Sack};
 pub use tlv::{Cookie, KeepAlive, Time, Tlvs};
+pub use transit::Transit;

@@ -116,19 +116,11 @@ impl Packet {
         let Some(head) = bytes.first_chunk::<HEADER_LEN>() else {
             return Err(DropReason::Short.into());
         };
-        if head[0] & VERSION_MASK != header::VERSION << 4 {
-            return Err(refuse_version(bytes));
-        }
-        let length = usize::from(u16::from_be_bytes([head[12], head[13]]));
-        // [CDP-HDR-8] LENGTH is at least 28 and at most what came
-        if length < HEADER_LEN || length > bytes.len() {
-            return Err(DropReason::Length.into());
-        }
-        // [CDP-HDR-10], [CDP-HDR-11] bytes after LENGTH: only in a short frame, and ignored there
-        let may_be_padded = encapsulation == Encapsulation::Ethernet && bytes.len() <= PADDED_FRAME_MAX;
-        if length < bytes.len() && !may_be_padded {
-            return Err(DropReason::Trailing.into());
-        }
+        let length = match check_length(head, bytes.len(), encapsulation) {
+            Ok(length) => length,
+            Err(DropReason::Version) => return Err(refuse_version(bytes)),
+            Err(reason) => return Err(reason.into()),
+        };
         let header = Header::parse(head)?;
         // [CDP-HDR-9] from here on LENGTH alone is the end of the packet
         bytes.truncate(length);
@@ -239,6 +231,29 @@ impl Packet {
         let (head, rest) = self.bytes.split_first_chunk()?;
         Some(seal::open_checksum(head, rest, value_at))
     }
+}
+
+/// LENGTH of what came in `received` bytes, after VER, LENGTH, and the bytes after LENGTH have been checked, in this order.
+#[inline]
+pub(crate) fn check_length(
+    head: &[u8; HEADER_LEN],
+    received: usize,
+    encapsulation: Encapsulation,
+) -> Result<usize, DropReason> {
+    if head[0] & VERSION_MASK != header::VERSION << 4 {
+        return Err(DropReason::Version);
+    }
+    let length = usize::from(u16::from_be_bytes([head[12], head[13]]));
+    // [CDP-HDR-8] LENGTH is at least 28 and at most what came
+    if length < HEADER_LEN || length > received {
+        return Err(DropReason::Length);
+    }
+    // [CDP-HDR-10], [CDP-HDR-11] bytes after LENGTH: only in a short frame, and ignored there
+    let may_be_padded = encapsulation == Encapsulation::Ethernet && received <= PADDED_FRAME_MAX;
+    if length < received && !may_be_padded {
+        return Err(DropReason::Trailing);
+    }
+    Ok(length)
 }
 
 /// What to do with a packet whose VER is not 1.
