@@ -45,6 +45,8 @@ pub const TLVS_MAX: usize = 32;
 pub const PACKET_BYTES_MAX: usize = 65_535;
 /// QUIET connections of a process (CDP-LIM-12).
 pub const QUIET_MAX: usize = 65_536;
+/// Packets that wait at a port of a forwarder (CDP-LIM-14).
+pub const FORWARD_QUEUE_PACKETS: usize = 1_024;
 /// Answered PINs of a connection in a second (CDP-LIM-15).
 pub const PIN_ANSWERS_PER_SECOND: u32 = 100;
 /// Numbers in flight stay below this (CDP-ACK-6).

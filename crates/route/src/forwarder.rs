@@ -92,6 +92,12 @@ impl Forwarder {
         Self { own, networks, cluster }
     }
 
+    /// The I/O node itself.
+    #[must_use]
+    pub const fn own(&self) -> NodeId {
+        self.own
+    }
+
     /// The cluster that it decides by.
     #[must_use]
     pub const fn cluster(&self) -> &Cluster {
