@@ -1,6 +1,7 @@
 //! One node of a cluster, as its owner configured it.
 
 use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use weft_base::NodeId;
 
@@ -82,6 +83,17 @@ impl Member {
     #[must_use]
     pub fn is_at_host(&self, from: Underlay) -> bool {
         self.at.iter().any(|attachment| attachment.at.is_same_host(from))
+    }
+
+    /// What it binds by default: its address, or, if it is on several networks, the port of the first on all of them.
+    #[must_use]
+    pub fn bind_address(&self) -> Option<SocketAddr> {
+        let Underlay::Udp(first) = self.at.first()?.at;
+        if self.at.len() == 1 {
+            return Some(first);
+        }
+        let all = if first.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        Some(SocketAddr::new(all, first.port()))
     }
 
     pub(crate) fn networks(&self) -> NetworkSet {

@@ -1,12 +1,12 @@
 //! A node: one place in the name space, with its links, its ports and its connections.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use weft_base::{Address, NodeId, Port};
 use weft_engine::link::Link;
-use weft_engine::route::{Attachment, Cluster, Mode, Underlay};
+use weft_engine::route::{Cluster, Mode};
 use weft_engine::{Engine, Scheme, Settings, Workers};
 
 use crate::convert;
@@ -282,23 +282,13 @@ impl NodeBuilder {
         self
     }
 
-    /// Where the cluster says that the node is; one that is on several networks binds its port on all of them.
-    fn own_address(&self) -> Option<SocketAddr> {
-        let member = self.cluster.get(self.node?)?;
-        let mut all = member.at.iter().map(|&Attachment { at: Underlay::Udp(at), .. }| at);
-        let first = all.next()?;
-        let is_alone = all.all(|at| at == first);
-        let wildcard =
-            if first.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        Some(if is_alone { first } else { SocketAddr::new(wildcard, first.port()) })
-    }
-
     /// Opens the node.
     ///
     /// # Errors
     /// When the address cannot be bound, or the operating system gives no thread or descriptor.
     pub fn open(self) -> Result<Node, OpenError> {
-        let bind = self.bind.or_else(|| self.own_address()).unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into());
+        let bind = self.bind.or_else(|| self.cluster.get(self.node?)?.bind_address());
+        let bind = bind.unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into());
         let mut settings = Settings::default();
         settings.node = self.node;
         settings.bind = bind;

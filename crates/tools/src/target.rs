@@ -15,7 +15,8 @@ use crate::exit::{Code, Failure, cause};
 /// use weft_tools::target::Target;
 ///
 /// let target: Target = "node7:1064".parse()?;
-/// assert_eq!((target.host.as_str(), target.port.map(|port| port.get())), ("node7", Some(1064)));
+/// let port = target.port(|_service| None, weft_base::Port::ECHO).unwrap();
+/// assert_eq!((target.host.as_str(), port.get()), ("node7", 1064));
 /// let target: Target = "[::1]:7".parse()?;
 /// assert_eq!(target.host, "::1");
 /// # Ok::<(), String>(())
@@ -25,10 +26,37 @@ pub struct Target {
     /// The host name or address, without brackets.
     pub host: String,
     /// The CDP port, if one was given.
-    pub port: Option<Port>,
+    port: Option<PortName>,
+}
+
+/// A port as the user calls it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum PortName {
+    Number(Port),
+    /// By a service of the cluster file.
+    Service(String),
 }
 
 impl Target {
+    /// The port; `services` knows those that have names, and `default` is taken where none was given.
+    ///
+    /// # Errors
+    /// [`Code::UnknownHost`] if no service is called so.
+    pub fn port(&self, services: impl Fn(&str) -> Option<Port>, default: Port) -> Result<Port, Failure> {
+        match &self.port {
+            None => Ok(default),
+            Some(PortName::Number(port)) => Ok(*port),
+            Some(PortName::Service(service)) => services(service).ok_or_else(|| {
+                let what = format!("no service is called {service:?}");
+                Failure::new(
+                    Code::UnknownHost,
+                    what,
+                    "give a port, or a cluster file that has the service under [services]",
+                )
+            }),
+        }
+    }
+
     /// The underlay address of the host that is named by the Ethernet address of its interface.
     ///
     /// # Errors
@@ -81,7 +109,7 @@ fn reason(error: &std::io::Error) -> String {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bare = !self.host.contains(':');
-        match (self.port, bare) {
+        match (&self.port, bare) {
             (None, _) => f.write_str(&self.host),
             (Some(port), true) => write!(f, "{}:{port}", self.host),
             (Some(port), false) => write!(f, "[{}]:{port}", self.host),
@@ -117,9 +145,26 @@ impl FromStr for Target {
         if host.is_empty() {
             return Err(refused("the host is missing"));
         }
-        let port = port.map(parse_port).transpose().map_err(|why| refused(&why))?;
+        let port = port.map(parse_port_name).transpose().map_err(|why| refused(&why))?;
         Ok(Self { host: host.to_owned(), port })
     }
+}
+
+impl fmt::Display for PortName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(port) => port.fmt(f),
+            Self::Service(service) => service.fmt(f),
+        }
+    }
+}
+
+/// A port, or the name of a service, which does not begin with a digit.
+fn parse_port_name(text: &str) -> Result<PortName, String> {
+    if text.starts_with(|first: char| first.is_alphabetic()) && text.parse::<weft_route::Name>().is_ok() {
+        return Ok(PortName::Service(text.to_owned()));
+    }
+    parse_port(text).map(PortName::Number)
 }
 
 /// Reads a CDP port.
@@ -137,7 +182,11 @@ mod tests {
 
     fn parts(text: &str) -> (String, Option<u16>) {
         let target: Target = text.parse().unwrap();
-        (target.host, target.port.map(Port::get))
+        let port = match target.port {
+            Some(PortName::Number(port)) => Some(port.get()),
+            _ => None,
+        };
+        (target.host, port)
     }
 
     #[test]

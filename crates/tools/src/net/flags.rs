@@ -8,7 +8,7 @@ use weft_base::{NodeId, Port, Service, limits};
 use weft_link::Faults;
 use weft_socket::{Address, Coalescing, CongestionControl, Options, Target as SocketTarget};
 
-use super::{JobFlags, LinkChoice};
+use super::{ClusterFlags, JobFlags, LinkChoice, NodeName};
 use crate::exit::Failure;
 use crate::target::Target;
 use crate::units::{parse_bytes, parse_duration};
@@ -17,14 +17,16 @@ use crate::units::{parse_bytes, parse_duration};
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "This node")]
 pub struct NodeFlags {
-    /// Node number, 1 to 0xfffffe [default: a random unregistered one, or rank + 1 in a job]
+    /// Name in the cluster file, or node number, 1 to 0xfffffe [default: the node of the cluster that has an address of this
+    /// host; without a cluster a random unregistered number, or rank + 1 in a job]
     ///
     /// A node with a number of its own answers to that number only; without one it answers to each unregistered number
     /// (0x800000 to 0xfffffe) that it is called by.
-    #[arg(long, value_name = "N")]
-    pub node: Option<NodeId>,
+    #[arg(long, value_name = "NAME|N")]
+    pub node: Option<NodeName>,
 
-    /// UDP address to bind; port 0 takes any [default: port 64064 when listening, else and in a job any]
+    /// UDP address to bind; port 0 takes any [default: that of the cluster file; without one port 64064 when
+    /// listening, else and in a job any]
     #[arg(long, visible_alias = "underlay", value_name = "IP:PORT")]
     pub bind: Option<SocketAddr>,
 
@@ -76,6 +78,10 @@ pub struct NodeFlags {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub fault_seed: u64,
 
+    /// Where names come from.
+    #[command(flatten)]
+    pub cluster: ClusterFlags,
+
     /// Whether it is a rank of a job.
     #[command(flatten)]
     pub job: JobFlags,
@@ -117,7 +123,7 @@ impl PeerFlags {
                 LinkChoice::Packet(_) => target.ethernet()?,
             },
         };
-        let port = target.port.unwrap_or(default_port);
+        let port = target.port(|_| None, default_port)?;
         let peer = match self.peer_node {
             Some(node) => (Address { node, port }, at).into(),
             None => (at, port).into(),

@@ -60,7 +60,7 @@ impl Job {
         let Some(launch) = launch.filter(|launch| launch.size() > 1) else { return Ok(None) };
         let job = Self { launch, flags: flags.job.clone() };
         let own = job.node()?;
-        match flags.node {
+        match flags.number()? {
             Some(node) if node != own => {
                 let what = format!("--node {node}, but this is {} and so node {own}", job.name());
                 Err(Failure::new(Code::Usage, what, "leave --node out, or give --launcher off"))

@@ -1,5 +1,6 @@
 //! Nodes and sockets as the command line describes them.
 
+mod cluster;
 mod failure;
 mod flags;
 mod job;
@@ -7,6 +8,7 @@ mod link;
 mod open;
 mod reach;
 
+pub use cluster::{ClusterFlags, NodeName, ThisCluster};
 pub use failure::{
     accept_failure, close_failure, connect_failure, listen_failure, recv_failure, send_failure,
 };

@@ -7,13 +7,14 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use weft_base::limits;
+use weft_base::{NodeId, limits};
 use weft_launch::Place;
 use weft_link::{Ethernet, EthernetOptions, Fault, FaultCounts, Faults, Link, Pcap, Trace, Udp};
+use weft_route::Member;
 use weft_socket::{Node, OpenError};
 
 use super::job::Job;
-use super::{LinkChoice, NodeFlags};
+use super::{LinkChoice, NodeFlags, ThisCluster};
 use crate::exit::{Code, Failure, cause};
 use crate::signal;
 
@@ -73,13 +74,27 @@ impl LocalNode {
     /// [`Code::Address`] if the address is taken, [`Code::Destination`] if the recording cannot be made; whatever a
     /// launcher does wrong.
     pub fn open(flags: &NodeFlags, role: Role, command: &str) -> Result<Self, Failure> {
-        let job = Job::find(flags)?;
-        let bind = match (flags.bind, &job) {
-            (Some(bind), _) => bind,
-            (None, Some(job)) => job.bind(false)?,
-            (None, None) => role.default_address(),
+        let named = ThisCluster::named(&flags.cluster)?;
+        let job = if named.is_none() { Job::find(flags)? } else { None };
+        let Some(job) = job else {
+            let cluster = if named.is_some() { named } else { ThisCluster::of_host()? };
+            return Self::open_in(flags, role, command, cluster.as_ref());
         };
-        Self::open_at(flags, bind, command, job)
+        let bind = flags.bind.map_or_else(|| job.bind(false), Ok)?;
+        Self::open_at(flags, bind, command, Some(job), None)
+    }
+
+    /// As [`LocalNode::open`], as a node of `cluster` if there is one.
+    pub(super) fn open_in(
+        flags: &NodeFlags,
+        role: Role,
+        command: &str,
+        cluster: Option<&ThisCluster>,
+    ) -> Result<Self, Failure> {
+        let own = cluster.map(|cluster| cluster.own(flags.node.as_ref())).transpose()?.flatten();
+        let bind = flags.bind.or_else(|| own.and_then(Member::bind_address));
+        let place = cluster.map(|cluster| (cluster, own.map(|own| own.node)));
+        Self::open_at(flags, bind.unwrap_or(role.default_address()), command, None, place)
     }
 
     /// As [`LocalNode::open`], at `bind` and as a rank of `job`.
@@ -88,12 +103,24 @@ impl LocalNode {
         bind: SocketAddr,
         command: &str,
         job: Option<Job>,
+        cluster: Option<(&ThisCluster, Option<NodeId>)>,
     ) -> Result<Self, Failure> {
         let stat_name =
             flags.stat_name.clone().unwrap_or_else(|| format!("{command}-{}", std::process::id()));
         let mut builder = Node::builder().bind(bind).workers(flags.workers).stat_name(stat_name);
-        if let Some(node) = job.as_ref().map(Job::node).transpose()?.or(flags.node) {
-            builder = builder.node(node);
+        let number = match (&job, cluster) {
+            (Some(job), _) => Some(job.node()?),
+            (None, Some((_, Some(own)))) => Some(own),
+            (None, _) => flags.number()?,
+        };
+        if let Some(number) = number {
+            builder = builder.node(number);
+        }
+        if let Some((cluster, _)) = cluster {
+            builder = builder.cluster(cluster.file.cluster.clone(), cluster.file.mode);
+        }
+        if let Some(interval) = flags.cluster.io_probe {
+            builder = builder.io_probe(interval);
         }
         if let Some(spin) = flags.spin_time {
             builder = builder.spin(spin);

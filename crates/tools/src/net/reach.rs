@@ -7,7 +7,7 @@ use weft_launch::{Place, is_rank_name};
 use weft_socket::{Address, Target as SocketTarget};
 
 use super::job::Job;
-use super::{LocalNode, NodeFlags, PeerFlags, Role};
+use super::{LocalNode, NodeFlags, PeerFlags, Role, ThisCluster};
 use crate::exit::{Code, Failure};
 use crate::target::Target;
 
@@ -22,7 +22,7 @@ pub struct Reached {
 }
 
 /// Opens the node of `command` that `node` describes, and finds out who `target` is; `default_port` where it names no
-/// port. In a job this waits for the other ranks.
+/// port. Names are those of the cluster file, or those of the ranks of a job, for which this waits.
 ///
 /// # Errors
 /// [`Code::UnknownHost`], those of [`LocalNode::open`] and of [`LocalNode::join`].
@@ -33,17 +33,27 @@ pub fn reach(
     node: &NodeFlags,
     command: &str,
 ) -> Result<Reached, Failure> {
-    let Some(job) = Job::find(node)? else {
+    let named = ThisCluster::named(&node.cluster)?;
+    let job = if named.is_none() { Job::find(node)? } else { None };
+    let Some(job) = job else {
+        let cluster = if named.is_some() { named } else { ThisCluster::of_host()? };
+        let is_told = peer.peer_node.is_some() || peer.peer_underlay.is_some();
+        if let Some(cluster) = &cluster
+            && let Some((peer, at)) = cluster.find(target, default_port)?.filter(|_| !is_told)
+        {
+            let local = LocalNode::open_in(node, Role::Client(at.ip()), command, Some(cluster))?;
+            return Ok(Reached { local, peer, at });
+        }
         let (peer, at) = peer.target(target, default_port, node).map_err(|failure| hint(failure, target))?;
-        let bind = node.bind.unwrap_or(Role::Client(at.ip()).default_address());
-        return Ok(Reached { local: LocalNode::open_at(node, bind, command, None)?, peer, at });
+        let local = LocalNode::open_in(node, Role::Client(at.ip()), command, cluster.as_ref())?;
+        return Ok(Reached { local, peer, at });
     };
     let bind = node.bind.map_or_else(|| job.bind(!is_rank_name(&target.host)), Ok)?;
-    let local = LocalNode::open_at(node, bind, command, Some(job))?;
+    let local = LocalNode::open_at(node, bind, command, Some(job), None)?;
     let places = local.join()?;
     let is_told = peer.peer_node.is_some() || peer.peer_underlay.is_some();
     if let Some(place) = find(&places, target)?.filter(|_| !is_told) {
-        let address = Address { node: place.node, port: target.port.unwrap_or(default_port) };
+        let address = Address { node: place.node, port: target.port(|_| None, default_port)? };
         return Ok(Reached { local, peer: (address, place.at).into(), at: place.at });
     }
     let bound = NodeFlags { bind: Some(local.node.underlay()), ..node.clone() };
