@@ -46,20 +46,6 @@ impl NotForwarded {
         Self::ComesBack,
         Self::NoRoute,
     ];
-
-    /// The word for it in counters.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::HopLimit => "hop_limit",
-            Self::ForUs => "for_us",
-            Self::UnknownSource => "unknown_source",
-            Self::WrongSide => "wrong_side",
-            Self::UnknownDestination => "unknown_destination",
-            Self::ComesBack => "comes_back",
-            Self::NoRoute => "no_route",
-        }
-    }
 }
 
 impl fmt::Display for NotForwarded {

@@ -6,7 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::exit::{Code, Failure};
-use crate::{cat, demo, doctor, perf, ping, recv, say, send, signal, stat};
+use crate::{cat, demo, doctor, io_node, perf, ping, recv, say, send, signal, stat};
 
 /// Reliable messages and files between machines over UDP, in user space
 ///
@@ -27,6 +27,7 @@ enum Command {
     Ping(Box<ping::Args>),
     Perf(Box<perf::Args>),
     Stat(stat::Args),
+    IoNode(io_node::Args),
     Doctor(doctor::Args),
     /// Print completions for a shell
     #[command(hide = true)]
@@ -71,6 +72,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Ping(args) => ping::run(args),
         Command::Perf(args) => perf::run(args),
         Command::Stat(args) => stat::run(args),
+        Command::IoNode(args) => io_node::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -1,7 +1,8 @@
 //! Ctrl-C and SIGTERM.
 
-use std::sync::Arc;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -37,6 +38,25 @@ pub fn on_interrupt(farewell: impl FnOnce() + Send + 'static) {
         }
     });
     drop(waiter);
+}
+
+/// Waits for the first interrupt; the second one ends the program at once.
+///
+/// # Errors
+/// When signals cannot be caught.
+pub fn wait() -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let (first, is_first) = mpsc::channel();
+    thread::Builder::new().name("weft-signals".into()).spawn(move || {
+        for _ in signals.forever() {
+            if first.send(()).is_err() {
+                std::process::exit(i32::from(Code::Interrupted.number()));
+            }
+        }
+    })?;
+    // The thread waits for signals as long as the program runs.
+    let _ = is_first.recv();
+    Ok(())
 }
 
 /// A flag that the first interrupt raises, for commands that sum up before they end; the second one ends the program.

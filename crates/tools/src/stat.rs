@@ -8,7 +8,7 @@ use weft_socket::stat;
 
 use crate::exit::{Code, Failure, cause};
 use crate::units::{self, parse_duration};
-use crate::{net, say};
+use crate::{io_node, net, say};
 
 /// Show the connections and counters of running nodes
 ///
@@ -83,7 +83,9 @@ fn show(args: &Args) -> Result<(), Failure> {
             node["name"] = Value::from(name);
             say::json(&node);
         } else {
-            lines(&name, &node).iter().for_each(|line| say::line(line));
+            let lines =
+                if node["networks"].is_array() { io_node::lines(&name, &node) } else { lines(&name, &node) };
+            lines.iter().for_each(|line| say::line(line));
         }
     }
     Ok(())
@@ -197,24 +199,24 @@ fn connection_lines(c: &Value) -> [String; 4] {
     ]
 }
 
-fn array(value: &Value) -> &[Value] {
+pub(crate) fn array(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-fn text(value: &Value) -> &str {
+pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
 }
 
 /// An underlay address as the one who connects gives it.
-fn underlay(value: &Value) -> String {
+pub(crate) fn underlay(value: &Value) -> String {
     text(value).parse().map_or_else(|_| text(value).to_owned(), net::underlay_text)
 }
 
-fn number(value: &Value) -> u64 {
+pub(crate) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
 
-fn ratio(of: &Value, per: &Value) -> f64 {
+pub(crate) fn ratio(of: &Value, per: &Value) -> f64 {
     number(of) as f64 / number(per).max(1) as f64
 }
 

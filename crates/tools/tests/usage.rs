@@ -36,13 +36,23 @@ fn a_wrong_command_line_has_a_code_of_its_own_and_says_what_is_wrong() {
 fn help_names_every_command_and_every_exit_status() {
     let done = weft(&["--help"]);
     assert_eq!(done.code, 0);
-    for part in
-        ["demo", "send", "recv", "cat", "ping", "perf", "stat", "doctor", "Exit status:", "130  interrupted"]
-    {
+    for part in [
+        "demo",
+        "send",
+        "recv",
+        "cat",
+        "ping",
+        "perf",
+        "stat",
+        "io-node",
+        "doctor",
+        "Exit status:",
+        "130  interrupted",
+    ] {
         assert!(done.out.contains(part), "{part:?} is not in {}", done.out);
     }
     assert!(!done.out.contains("demo-peer"), "{}", done.out);
-    for command in ["demo", "send", "recv", "cat", "ping", "perf", "stat", "doctor"] {
+    for command in ["demo", "send", "recv", "cat", "ping", "perf", "stat", "io-node", "doctor"] {
         let done = weft(&[command, "--help"]);
         assert_eq!(done.code, 0, "{command}");
         assert!(done.out.contains("Usage: weft"), "{command}: {}", done.out);

@@ -15,6 +15,7 @@ pub use failure::{
 pub use flags::{NodeFlags, PeerFlags, SocketFlags, parse_congestion};
 pub use job::{JobFlags, LauncherChoice};
 pub use link::{LinkChoice, underlay_text};
+pub(crate) use open::told;
 pub use open::{LocalNode, Role};
 pub use reach::{Reached, reach};
 

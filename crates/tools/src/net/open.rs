@@ -238,7 +238,7 @@ fn open_failure(error: &OpenError, bind: SocketAddr) -> Failure {
 }
 
 /// The failure that `error` tells, with the next step behind a semicolon.
-fn told(code: Code, error: &impl std::fmt::Display) -> Failure {
+pub(crate) fn told(code: Code, error: &impl std::fmt::Display) -> Failure {
     let text = error.to_string();
     let (what, next) = text.split_once("; ").unwrap_or((&text, ""));
     Failure::new(code, what, next)

@@ -46,6 +46,12 @@ pub(crate) fn weft_in(dir: &Path, words: &[&str], input: &[u8]) -> Done {
     finish(spawn(dir, words), words, input)
 }
 
+/// Runs `weft` with `words` in a network namespace.
+#[allow(dead_code, reason = "not every test file asks")]
+pub(crate) fn weft_within(space: Option<&str>, words: &[&str]) -> Done {
+    finish(spawn_in(space, words), words, b"")
+}
+
 fn finish(mut child: Child, words: &[&str], input: &[u8]) -> Done {
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
@@ -61,14 +67,17 @@ fn finish(mut child: Child, words: &[&str], input: &[u8]) -> Done {
 }
 
 fn spawn(dir: &Path, words: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_weft"))
-        .args(words)
-        .current_dir(dir)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+    start(Command::new(env!("CARGO_BIN_EXE_weft")).current_dir(dir), words)
+}
+
+/// Starts `weft` in the network namespace `space`.
+fn spawn_in(space: Option<&str>, words: &[&str]) -> Child {
+    let Some(space) = space else { return spawn(Path::new("."), words) };
+    start(Command::new("ip").args(["netns", "exec", space, env!("CARGO_BIN_EXE_weft")]), words)
+}
+
+fn start(command: &mut Command, words: &[&str]) -> Child {
+    command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 fn collect(mut stream: impl Read + Send + 'static) -> thread::JoinHandle<String> {
@@ -111,16 +120,20 @@ impl Server {
 
     /// As [`Server::start`], where `home` says.
     pub(crate) fn start_on(home: &[&str], words: &[&str]) -> Self {
-        let words = [words, home, &["--json"]].concat();
-        let mut child = spawn(Path::new("."), &words);
-        let (sender, lines) = mpsc::channel();
-        follow(child.stdout.take().unwrap(), sender.clone());
-        follow(child.stderr.take().unwrap(), sender);
-        let mut server = Self { child, lines, underlay: String::new(), port: 0 };
+        let mut server = Self::open(None, &[words, home].concat());
         let listening = server.event("listening");
         server.underlay = listening["underlay"].as_str().unwrap().to_owned();
         server.port = listening["port"].as_u64().unwrap();
         server
+    }
+
+    /// Starts `weft WORDS --json` in a network namespace, and waits for nothing.
+    pub(crate) fn open(space: Option<&str>, words: &[&str]) -> Self {
+        let mut child = spawn_in(space, &[words, &["--json"]].concat());
+        let (sender, lines) = mpsc::channel();
+        follow(child.stdout.take().unwrap(), sender.clone());
+        follow(child.stderr.take().unwrap(), sender);
+        Self { child, lines, underlay: String::new(), port: 0 }
     }
 
     /// The next event of this name; others are passed over.
@@ -166,10 +179,14 @@ impl Server {
 
     /// Ends it as Ctrl-C does; its exit code, and what it said from then on.
     pub(crate) fn interrupt(mut self) -> (i32, Vec<String>) {
-        let process = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+        self.signal(rustix::process::Signal::INT);
         let lines = self.rest();
         (wait(&mut self.child, &["(server)"]).code().unwrap_or(-1), lines)
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Ends it as a crash would.
