@@ -16,6 +16,7 @@ use weft_wire::Sack;
 use self::reordering::Reordering;
 use crate::paths::{Paths, Tallies, Way};
 use crate::rate;
+use crate::rtt::Rtt;
 
 /// Where a segment is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -331,10 +332,12 @@ impl Flight {
             return;
         }
         // [CDP-IO-9] the round trip is that of the default there and back
-        if !segment.way.is_by_default(self.paths) || !self.is_answer_of(segment.way) {
-            return;
+        if self.tallies.is_some() {
+            if !self.is_of_default(segment) {
+                return;
+            }
+            self.heard_at = now;
         }
-        self.heard_at = now;
         // [CDP-RTX-3] no sample from a number that was sent more than once
         progress.rtt = Some(progress.rtt.map_or(elapsed, |rtt| rtt.min(elapsed)));
         if is_later((segment.sent_at, end), self.newest) {
@@ -358,20 +361,14 @@ impl Flight {
     }
 
     /// Declares lost what RACK says is lost (CDP-RTX-5). Paths differ in length: what went by another path than the
-    /// transmission that shows it lost must have been on its way for `elsewhere`, and the default, if it went by that,
-    /// silent for as long.
-    pub(crate) fn detect_losses(
-        &mut self,
-        now: Instant,
-        min_rtt: Option<Duration>,
-        srtt: Option<Duration>,
-        elsewhere: Duration,
-    ) -> Losses {
+    /// transmission that shows it lost must have been on its way for an RTO, and the default, if it went by that, silent for as
+    /// long.
+    pub(crate) fn detect_losses(&mut self, now: Instant, rtt: &Rtt) -> Losses {
         let mut losses = Losses::default();
         if self.held == 0 && !self.newest_is_repeated {
             return losses;
         }
-        let window = self.reordering.window(min_rtt, srtt);
+        let window = self.reordering.window(rtt.min_rtt(), rtt.srtt());
         let reach = self.reach();
         for at in 0..reach {
             let number = self.una + at as u64 + 1;
@@ -383,7 +380,7 @@ impl Flight {
             if segment.way.last() != self.newest_by {
                 let is_by_default = segment.way.is_by_default(self.paths);
                 let since = if is_by_default { self.heard_at.max(segment.sent_at) } else { segment.sent_at };
-                due = due.max(since + elsewhere);
+                due = due.max(since + rtt.patience());
             }
             if due <= now {
                 self.first_lost = self.first_lost.min(at);

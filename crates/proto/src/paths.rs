@@ -147,7 +147,9 @@ pub(crate) struct Arrivals {
 impl Arrivals {
     /// The packet that is handled is the peer's and current.
     pub(crate) fn note_current(&mut self) {
-        self.latest = self.now.or(self.latest);
+        if self.now.is_some() {
+            self.latest = self.now;
+        }
     }
 
     /// The path for an answer: that of the peer's latest packet, as one that only acknowledges would never learn that its

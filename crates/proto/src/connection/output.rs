@@ -49,10 +49,14 @@ impl Connection {
         if !self.state.is_synchronized() {
             return std::mem::take(&mut self.control.open).then(|| self.transmit_open(now, head));
         }
+        if self.probes.is_some()
+            && let Some(probe) = self.transmit_path_probe(head)
+        {
+            return Some(probe);
+        }
         let transmit = self
             .transmit_cookie(now, head)
             .or_else(|| self.transmit_mtu_probe(now, head))
-            .or_else(|| self.transmit_path_probe(head))
             .or_else(|| self.transmit_pin(now, head))
             .or_else(|| self.transmit_challenge(now, head))
             .or_else(|| self.transmit_feedback(now, head))

@@ -59,6 +59,7 @@ impl Connection {
     }
 
     /// [CDP-IO-6] A PIN|ACK with TIME token. It is about the path, so it does not count as a sign of life of either end.
+    #[cold]
     pub(super) fn transmit_path_probe(&mut self, head: &mut Vec<u8>) -> Option<Transmit> {
         let (path, own) = self.probes.as_mut()?.take_due()?;
         let tlvs = Tlvs { time: Some(Time { own, echoed: 0 }), ..Tlvs::default() };
@@ -71,6 +72,7 @@ impl Connection {
     }
 
     /// A token came back: the answer to a probe counts where it came by the path that was probed.
+    #[cold]
     pub(super) fn handle_path_echo(&mut self, now: Instant, token: u32) {
         let Some(probes) = &mut self.probes else { return };
         let Some((path, after)) = probes.handle_echo(now, token) else { return };

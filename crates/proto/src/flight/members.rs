@@ -33,6 +33,12 @@ impl Flight {
         self.heard_by.is_none_or(|path| path == way.last())
     }
 
+    /// Whether `segment` went by the default there and, as far as is known, its acknowledgement back.
+    #[cold]
+    pub(super) fn is_of_default(&self, segment: &Segment) -> bool {
+        segment.way.is_by_default(self.paths) && self.is_answer_of(segment.way)
+    }
+
     /// A number is acknowledged, and those before it are.
     #[cold]
     pub(super) fn note_delivered(&mut self, segment: &Segment) {
@@ -56,6 +62,7 @@ impl Flight {
 
     /// Tells of the numbers that are held, in their order, as far as it is known what became of those before them: a
     /// delivery clears the losses of the numbers before it, not of those after it.
+    #[cold]
     pub(crate) fn settle(&mut self) {
         let Some(mut tallies) = self.tallies.take() else { return };
         let from = tallies.settled.later(self.una).distance_from(self.una);

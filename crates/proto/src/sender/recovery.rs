@@ -47,7 +47,9 @@ impl Sender {
         if let Some(Verdict::Lost { sent_before }) = verdict {
             lost.add(self.flight.declare_lost_before(sent_before));
         }
-        self.flight.settle();
+        if self.flight.tallies.is_some() {
+            self.flight.settle();
+        }
         self.go_on_repairing(&progress);
         let is_timeout = matches!(verdict, Some(Verdict::Lost { .. }));
         self.tell_controller(now, &progress, lost, is_timeout, acked.ece);
@@ -102,8 +104,7 @@ impl Sender {
     }
 
     fn detect_losses(&mut self, now: Instant, moved: bool, timers: &mut Timers) -> Losses {
-        let (min_rtt, srtt, elsewhere) = (self.rtt.min_rtt(), self.rtt.srtt(), self.rtt.patience());
-        let mut losses = self.flight.detect_losses(now, min_rtt, srtt, elsewhere);
+        let mut losses = self.flight.detect_losses(now, &self.rtt);
         match losses.next {
             Some(due) => timers.set(Timer::Reorder, due),
             None => timers.stop(Timer::Reorder),
