@@ -11,8 +11,8 @@ use weft_des::TraceHash;
 use weft_proto::Connection;
 use weft_wire::Packet;
 
-/// Fields that only count, measure, spread, pace, or repeat the configuration.
-const LEFT_OUT: [&str; 31] = [
+/// Fields that only count, measure, spread, pace, choose among several paths, or repeat the configuration.
+const LEFT_OUT: [&str; 40] = [
     "config",
     "stats",
     "verdicts",
@@ -44,6 +44,15 @@ const LEFT_OUT: [&str; 31] = [
     "unanswered",
     "told_edge",
     "max_window",
+    "way",
+    "open_way",
+    "is_probe",
+    "paths",
+    "tallies",
+    "probes",
+    "arrivals",
+    "newest_by",
+    "echoed_by",
 ];
 
 /// Counters that have no more effect beyond this value.
