@@ -6,7 +6,7 @@
 //! with the shipped [`weft_proto::Connection`] and [`weft_proto::Listener`], and on every event the checkers of
 //! [`watch`] hold the invariants I1 to I12 against what they see on the wire and in the users' hands. The same seed
 //! gives the same trace, so a failure is repeated by its number. The module [`model`]
-//! searches the states of open and close exhaustively instead of at random.
+//! searches the states of open and close exhaustively instead of at random, and [`sides`] puts I/O nodes between the ends.
 //!
 //! This room must not know a clock, a thread, a socket or a file; only its program runs seeds on several threads.
 //!
@@ -27,6 +27,7 @@ pub mod plan;
 pub mod report;
 pub mod script;
 pub mod seeds;
+pub mod sides;
 pub mod user;
 pub mod violation;
 pub mod watch;

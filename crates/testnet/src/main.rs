@@ -3,6 +3,7 @@
 //! ```text
 //! weft-testnet [--seeds N] [--from FIRST] [--threads N]   runs seeds FIRST..FIRST+N and prints a summary
 //! weft-testnet --seed N [--trace] [--plan]                 runs one seed, tells of every event, or prints its plan
+//! weft-testnet --sides [--seed N [--trace]] [--seeds N]   the same of networks with I/O nodes between them
 //! weft-testnet --model usual|deep                          searches all states of open and close
 //! ```
 //!
@@ -13,10 +14,11 @@ use std::thread;
 
 use weft_testnet::model::{self, Scenario};
 use weft_testnet::plan::Plan;
-use weft_testnet::report::{Failure, Report};
-use weft_testnet::seeds;
+use weft_testnet::report::{Failure, Network, Report};
+use weft_testnet::{seeds, sides};
 
-const KNOWN: &str = "--seed N, --trace, --plan, --seeds N, --from N, --threads N, --model usual|deep";
+const KNOWN: &str =
+    "--seed N, --trace, --plan, --seeds N, --from N, --threads N, --sides, --model usual|deep";
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -24,6 +26,7 @@ struct Request {
     seed: Option<u64>,
     trace: bool,
     plan: bool,
+    only: Option<Network>,
     from: u64,
     seeds: u64,
     threads: u64,
@@ -62,10 +65,13 @@ fn main() -> ExitCode {
 }
 
 fn run_one(seed: u64, request: &Request) -> Result<Report, Vec<Failure>> {
-    if request.plan {
-        println!("{:#?}", Plan::draw(seed));
+    let network = request.only.unwrap_or(Network::Direct);
+    match network {
+        Network::Direct if request.plan => println!("{:#?}", Plan::draw(seed)),
+        Network::Sides if request.plan => println!("{:#?}", sides::plan::Plan::draw(seed)),
+        Network::Direct | Network::Sides => {}
     }
-    weft_testnet::world::run(seed, request.trace).map_err(|failure| vec![*failure])
+    seeds::run(network, seed, request.trace).map_err(|failure| vec![*failure])
 }
 
 /// The scenarios are dealt out to the threads.
@@ -109,18 +115,20 @@ fn run_many(request: &Request) -> Result<Report, Vec<Failure>> {
             .map(|share| {
                 let all = request.from..request.from + request.seeds;
                 let numbers = all.filter(move |seed| seed % threads == share);
-                scope.spawn(move || seeds::run_all(numbers))
+                let only = request.only;
+                scope.spawn(move || seeds::run_all(numbers, only))
             })
             .collect();
         shares.into_iter().filter_map(|share| share.join().ok()).collect()
     });
+    let has_panicked = (outcomes.len() as u64) < threads;
     let mut report = Report::default();
     let mut failures = Vec::new();
     for (part, failed) in outcomes {
         report.merge(&part);
         failures.extend(failed);
     }
-    if report.runs + failures.len() as u64 != request.seeds {
+    if has_panicked {
         eprintln!("a thread panicked; its seeds were not counted");
     }
     if failures.is_empty() { Ok(report) } else { Err(failures) }
@@ -129,11 +137,13 @@ fn run_many(request: &Request) -> Result<Report, Vec<Failure>> {
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Request, String> {
     let (from, seeds, threads) = (0, 2_000, 2);
     let scenarios = Vec::new();
-    let mut request = Request { seed: None, trace: false, plan: false, from, seeds, threads, scenarios };
+    let mut request =
+        Request { seed: None, trace: false, plan: false, only: None, from, seeds, threads, scenarios };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--trace" => request.trace = true,
             "--plan" => request.plan = true,
+            "--sides" => request.only = Some(Network::Sides),
             "--seed" => request.seed = Some(number(&word, words.next())?),
             "--seeds" => request.seeds = number(&word, words.next())?,
             "--from" => request.from = number(&word, words.next())?,

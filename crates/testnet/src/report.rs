@@ -9,6 +9,7 @@ use weft_base::Instant;
 use crate::end::End;
 use crate::path::PathCounts;
 use crate::plan::{Plan, Trouble};
+use crate::sides::Figures;
 use crate::violation::Violation;
 
 /// A run in which an invariant did not hold.
@@ -16,6 +17,8 @@ use crate::violation::Violation;
 pub struct Failure {
     /// The seed.
     pub seed: u64,
+    /// What it is the seed of.
+    pub network: Network,
     /// What did not hold.
     pub violation: Violation,
     /// When, in virtual time.
@@ -24,11 +27,25 @@ pub struct Failure {
     pub last: String,
 }
 
+/// What a seed is drawn for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Network {
+    /// Nodes that reach each other directly ([`crate::world`]).
+    Direct,
+    /// Two networks with I/O nodes between them ([`crate::sides`]).
+    Sides,
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {} at {:?}: {}", self.seed, self.at, self.violation)?;
         writeln!(f, "the last events:\n{}", self.last)?;
-        writeln!(f, "to repeat it:\n  cargo run -p weft-testnet --release -- --seed {} --trace", self.seed)
+        let network = if self.network == Network::Sides { "--sides " } else { "" };
+        writeln!(
+            f,
+            "to repeat it:\n  cargo run -p weft-testnet --release -- {network}--seed {} --trace",
+            self.seed
+        )
     }
 }
 
@@ -58,6 +75,8 @@ pub struct Report {
     pub transfers: [Transfers; LOSS_CLASSES.len()],
     /// Numbers sent and repeated.
     pub numbers: (u64, u64),
+    /// Runs with I/O nodes.
+    pub sides: Figures,
 }
 
 /// Exchanges of one class of loss.
@@ -135,16 +154,29 @@ impl Report {
         }
         self.numbers.0 += other.numbers.0;
         self.numbers.1 += other.numbers.1;
+        self.sides.merge(&other.sides);
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "seeds              {}", self.runs)?;
+        writeln!(f, "seeds              {}", self.runs.max(self.sides.runs))?;
         writeln!(f, "events             {}", self.events)?;
         writeln!(f, "simulated time     {:.1} h", self.time.as_secs_f64() / 3_600.0)?;
         writeln!(f, "numbers            {} sent, {} repeated", self.numbers.0, self.numbers.1)?;
         writeln!(f, "hash of all traces {:016x}", self.hash)?;
+        if self.runs > 0 {
+            self.write_direct(f)?;
+        }
+        if self.sides.runs > 0 {
+            write!(f, "{}", self.sides)?;
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    fn write_direct(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_faults(f)?;
         writeln!(f, "\nends")?;
         for (how, count) in &self.endings {
@@ -166,9 +198,7 @@ impl fmt::Display for Report {
         }
         Ok(())
     }
-}
 
-impl Report {
     fn write_faults(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let paths = &self.paths;
         let of_packets = [

@@ -1,23 +1,42 @@
 //! Runs many seeds and gathers what came of them.
 
-use crate::report::{Failure, Report};
+use crate::report::{Failure, Network, Report};
 use crate::violation::{Invariant, Violation};
-use crate::world;
+use crate::{sides, world};
 
 /// Every so many seeds one runs twice (I10).
 const TWICE_EVERY: u64 = 32;
 
-/// Runs `seeds`; gives the merged report of those that went well, and the failures.
-pub fn run_all(seeds: impl Iterator<Item = u64>) -> (Report, Vec<Failure>) {
+/// Every so many seeds one is run with I/O nodes as well.
+const SIDES_EVERY: u64 = 16;
+
+/// Runs `seeds`, of one kind of network or of both as a run of all does; gives the merged report of those that went well, and the failures.
+pub fn run_all(seeds: impl Iterator<Item = u64>, only: Option<Network>) -> (Report, Vec<Failure>) {
     let mut report = Report::default();
     let mut failures = Vec::new();
     for seed in seeds {
-        match run_checked(seed) {
-            Ok(one) => report.merge(&one),
-            Err(failure) => failures.push(*failure),
+        let usual = [Network::Direct, Network::Sides];
+        let usual = &usual[..if seed.is_multiple_of(SIDES_EVERY) { 2 } else { 1 }];
+        for network in only.as_ref().map_or(usual, std::slice::from_ref) {
+            match run_checked(*network, seed) {
+                Ok(one) => report.merge(&one),
+                Err(failure) => failures.push(*failure),
+            }
         }
     }
     (report, failures)
+}
+
+/// Runs one seed of a network.
+///
+/// # Errors
+///
+/// The violation, with what is needed to repeat it.
+pub fn run(network: Network, seed: u64, prints: bool) -> Result<Report, Box<Failure>> {
+    match network {
+        Network::Direct => world::run(seed, prints),
+        Network::Sides => sides::run(seed, prints),
+    }
 }
 
 /// Runs one seed, and now and then a second time to compare the traces.
@@ -25,11 +44,11 @@ pub fn run_all(seeds: impl Iterator<Item = u64>) -> (Report, Vec<Failure>) {
 /// # Errors
 ///
 /// The violation, with what is needed to repeat it.
-pub fn run_checked(seed: u64) -> Result<Report, Box<Failure>> {
-    let report = world::run(seed, false)?;
+pub fn run_checked(network: Network, seed: u64) -> Result<Report, Box<Failure>> {
+    let report = run(network, seed, false)?;
     if seed.is_multiple_of(TWICE_EVERY) {
-        check_repetition(&report, &world::run(seed, false)?).map_err(|violation| {
-            Box::new(Failure { seed, violation, at: weft_base::Instant::ZERO, last: String::new() })
+        check_repetition(&report, &run(network, seed, false)?).map_err(|violation| {
+            Box::new(Failure { seed, network, violation, at: weft_base::Instant::ZERO, last: String::new() })
         })?;
     }
     Ok(report)

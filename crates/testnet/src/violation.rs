@@ -29,6 +29,12 @@ pub enum Invariant {
     Counters,
     /// I12: after the faults everything completes or ends with an error at both ends.
     Liveness,
+    /// I13: no packet is forwarded a fourth time.
+    Hops,
+    /// I14: a default that has lost three numbers is left.
+    Default,
+    /// I15: an I/O node that has come back is used again.
+    Return,
     /// Packets have the form that the specification demands.
     Form,
 }
@@ -50,6 +56,9 @@ impl Invariant {
             Self::Repetition => "I10 repetition",
             Self::Counters => "I11 counters",
             Self::Liveness => "I12 liveness",
+            Self::Hops => "I13 forwards",
+            Self::Default => "I14 default I/O node",
+            Self::Return => "I15 return",
             Self::Form => "form of packets",
         }
     }

@@ -21,7 +21,7 @@ use crate::journal::{Entry, Journal};
 use crate::node::Node;
 use crate::path::{Arrival, Frame, Path};
 use crate::plan::{Plan, Target, Trouble};
-use crate::report::{Failure, Report};
+use crate::report::{Failure, Network, Report};
 use crate::user::User;
 use crate::violation::{Invariant, Violation, ensure};
 use crate::watch::opens::Opens;
@@ -83,6 +83,7 @@ pub fn run_plan(plan: Plan, prints: bool) -> Result<Report, Box<Failure>> {
         Ok(()) => Ok(world.report()),
         Err(violation) => Err(Box::new(Failure {
             seed: world.plan.seed,
+            network: Network::Direct,
             violation,
             at: world.queue.now(),
             last: world.journal.tail(),

@@ -1,13 +1,14 @@
 //! A modest number of seeds for every test run; the program `weft-testnet` runs as many as one likes.
 
 use weft_testnet::plan::Plan;
+use weft_testnet::report::Network;
 use weft_testnet::violation::Invariant;
 use weft_testnet::{seeds, world};
 
 /// Every seed keeps I1 to I12; every thirty-second one runs twice for I10.
 #[test]
 fn the_first_seeds_violate_nothing() {
-    let (report, failures) = seeds::run_all(0..120);
+    let (report, failures) = seeds::run_all(0..120, Some(Network::Direct));
     if let Some(first) = failures.first() {
         panic!("{} of 120 seeds failed, the first:\n{first}", failures.len());
     }
@@ -18,7 +19,7 @@ fn the_first_seeds_violate_nothing() {
 /// The swarm reaches what it is meant to reach: each fault happens, and each way of ending.
 #[test]
 fn the_seeds_meet_every_fault_and_every_ending() {
-    let (report, _) = seeds::run_all(1_000..1_100);
+    let (report, _) = seeds::run_all(1_000..1_100, Some(Network::Direct));
     let paths = &report.paths;
     let counts = [
         paths.lost,
