@@ -80,15 +80,36 @@ struct State {
     total_bytes: u64,
     present_bytes: u64,
     moved_bytes: u64,
+    /// When bytes moved last, and the longest time in which none did.
+    moved_at: Option<Instant>,
+    longest_pause: Duration,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Event<'a> {
-    Planned { files: u64, bytes: u64, present_bytes: u64 },
-    Progress { bytes: u64, total_bytes: u64, bytes_per_second: f64 },
-    File { name: &'a str },
-    Done { files: u64, bytes: u64, present_bytes: u64, seconds: f64, bytes_per_second: f64, blake3: &'a str },
+    Planned {
+        files: u64,
+        bytes: u64,
+        present_bytes: u64,
+    },
+    Progress {
+        bytes: u64,
+        total_bytes: u64,
+        bytes_per_second: f64,
+    },
+    File {
+        name: &'a str,
+    },
+    Done {
+        files: u64,
+        bytes: u64,
+        present_bytes: u64,
+        seconds: f64,
+        bytes_per_second: f64,
+        longest_pause_seconds: f64,
+        blake3: &'a str,
+    },
 }
 
 impl Progress {
@@ -96,7 +117,15 @@ impl Progress {
     #[must_use]
     pub fn new(style: &Style, label: &str) -> Self {
         let now = Instant::now();
-        let state = State { started_at: now, told_at: now, total_bytes: 0, present_bytes: 0, moved_bytes: 0 };
+        let state = State {
+            started_at: now,
+            told_at: now,
+            total_bytes: 0,
+            present_bytes: 0,
+            moved_bytes: 0,
+            moved_at: None,
+            longest_pause: Duration::ZERO,
+        };
         let bar = match style {
             Style::Bars(bars) => Some(bars.add(bar(label))),
             Style::Lines | Style::Events | Style::Quiet => None,
@@ -118,7 +147,8 @@ impl Progress {
     /// Says what was done. `verb` is "sent" or "received".
     pub fn conclude(&self, verb: &str, report: &Report) {
         self.clear();
-        let elapsed = self.locked().started_at.elapsed();
+        let state = *self.locked();
+        let elapsed = state.started_at.elapsed();
         let moved_bytes = report.bytes.saturating_sub(report.present_bytes);
         let rate = moved_bytes as f64 / elapsed.as_secs_f64().max(1e-9);
         if matches!(self.style, Style::Events) {
@@ -128,6 +158,7 @@ impl Progress {
                 present_bytes: report.present_bytes,
                 seconds: elapsed.as_secs_f64(),
                 bytes_per_second: rate,
+                longest_pause_seconds: state.longest_pause.as_secs_f64(),
                 blake3: &report.digest,
             });
         }
@@ -213,6 +244,9 @@ impl Observer for Progress {
             return;
         }
         let mut state = self.locked();
+        let now = Instant::now();
+        state.longest_pause = state.moved_at.map_or(Duration::ZERO, |at| now - at).max(state.longest_pause);
+        state.moved_at = Some(now);
         state.moved_bytes += bytes;
         if state.told_at.elapsed() < INTERVAL {
             return;
@@ -279,6 +313,8 @@ mod tests {
             total_bytes: 4 << 20,
             present_bytes: 1 << 20,
             moved_bytes: 1 << 20,
+            moved_at: None,
+            longest_pause: Duration::ZERO,
         };
         let text = progress.text(state, 2 << 20, f64::from(1 << 20));
         assert_eq!(text, "x:  50 %  2.00 MiB of 4.00 MiB  1.00 MiB/s  2 s left");

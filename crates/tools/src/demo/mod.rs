@@ -1,6 +1,7 @@
 //! `weft demo`: the whole of it on one machine, in one minute.
 
 mod file;
+mod io_nodes;
 mod measure;
 pub mod peer;
 pub(crate) mod points;
@@ -64,6 +65,16 @@ pub struct Args {
     /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
+
+    /// Instead: a file from one network to another, while the I/O node that carries it is killed
+    ///
+    /// Makes two networks of network namespaces, with N I/O nodes between, and needs root.
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "2", value_parser = clap::value_parser!(u32).range(2..=9))]
+    io_nodes: Option<u32>,
+
+    /// How often the I/O node is killed, each time in a transfer of its own
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "io_nodes")]
+    kills: u32,
 
     /// CDP's congestion control: cubic, model, or fixed:PACKETS [default: cubic]
     #[arg(long, value_name = "NAME", value_parser = net::parse_congestion)]
@@ -132,6 +143,9 @@ struct Ratio {
 /// # Errors
 /// When the file does not arrive as it was, or a figure cannot be had.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(io_nodes) = args.io_nodes {
+        return io_nodes::run(args, io_nodes);
+    }
     let started_at = Instant::now();
     let source = match &args.file {
         Some(path) => path.clone(),
