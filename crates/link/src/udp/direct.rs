@@ -6,7 +6,8 @@
 //! run of packets moves the peer back to the shared socket.
 //!
 //! Nothing is lost on the way back: the socket is connected to a port of the peer that sends nothing, so that what the
-//! peer sends from then on arrives at the shared socket, and is read until it is empty.
+//! peer sends from then on arrives at the shared socket, and is read until it is empty. A packet that the kernel was just
+//! delivering to it may come later still: the socket is looked at now and then as long as it exists.
 
 use std::io;
 use std::net::SocketAddr;

@@ -31,7 +31,10 @@ impl Udp {
     /// Receives until the socket is empty or the batch full; from the peer that has a socket of its own, one packet.
     pub(super) fn recv_batch(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         let mut count = match self.direct.mode() {
-            Mode::Off => return self.recv_shared(batch),
+            Mode::Off => {
+                let count = self.recv_shared(batch)?;
+                return if count > 0 { Ok(count) } else { self.recv_late(batch) };
+            }
             Mode::On => self.recv_direct(batch)?,
             Mode::Ending => self.recv_rest(batch)?,
         };
@@ -110,6 +113,12 @@ impl Udp {
             }
         }
         Ok(count)
+    }
+
+    /// What the kernel was delivering to the second socket when that was found empty for the last time. Nobody else takes it,
+    /// and who sleeps on the descriptors would find one of them readable for ever.
+    fn recv_late(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        if self.direct.fd().is_some() && batch.rhythm.is_look_due(0) { self.recv_rest(batch) } else { Ok(0) }
     }
 
     /// One packet that the kernel did not join with others: no message header, no control room, which saves 250 ns.
@@ -223,4 +232,49 @@ fn segment_bytes(message: &libc::msghdr) -> Option<usize> {
         next = unsafe { libc::CMSG_NXTHDR(message, header) };
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Link, SendBatch, wait};
+
+    fn send(from: &Udp, to: SocketAddr) {
+        let mut batch = SendBatch::new();
+        batch.push_slice(to, b"packet");
+        from.send(&mut batch).unwrap();
+    }
+
+    /// Waits until something can be read, and takes it.
+    fn receive(at: &Udp, batch: &mut RecvBatch) {
+        while batch.is_empty() {
+            let fds: Vec<RawFd> = [at.poll_fd(), at.second_fd()].into_iter().flatten().collect();
+            wait(&fds, None).unwrap();
+            at.recv(batch).unwrap();
+        }
+        batch.drain().for_each(drop);
+    }
+
+    #[test]
+    fn what_comes_to_the_second_socket_after_its_end_is_received_and_wakes_nobody_for_ever() {
+        let bind = || Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let (here, there) = (bind(), bind());
+        let (mut at_here, mut at_there) = (RecvBatch::new(), RecvBatch::new());
+        while here.direct.mode() != Mode::On {
+            send(&here, there.local);
+            receive(&there, &mut at_there);
+            send(&there, here.local);
+            receive(&here, &mut at_here);
+        }
+        // As if the kernel had delivered it a moment after the socket was found empty.
+        send(&there, here.local);
+        let second = here.second_fd().unwrap();
+        wait(&[second], None).unwrap();
+        here.direct.end(false);
+        here.direct.note_empty();
+        assert_eq!(here.direct.mode(), Mode::Off);
+        let came: usize = (0..100).map(|_| here.recv(&mut at_here).unwrap()).sum();
+        assert_eq!(came, 1);
+        assert_eq!(wait(&[second], Some(std::time::Duration::ZERO)).unwrap(), 0);
+    }
 }
