@@ -273,6 +273,7 @@ int cdp_getpeername(int s, struct cdp_addr *addr);
 #define CDP_RTO_INIT 19           /* first: ms before the first retransmission, 1000; 250 inside one cluster */
 #define CDP_SERVICE 20            /* get only: CDP_DATAGRAM or CDP_STREAM */
 #define CDP_ERROR 21              /* get only: errno of a connect that did not wait, and 0 afterwards */
+#define CDP_GIVE_UP 22            /* first: ms what was sent may stay unacknowledged, 100000; at least 8 tries (R2) */
 
 /* Values of CDP_CONGESTION. */
 #define CDP_CUBIC 1

@@ -74,9 +74,10 @@ const ACK_DELAY: c_int = 18;
 const RTO_INIT: c_int = 19;
 pub(crate) const SERVICE: c_int = 20;
 pub(crate) const ERROR: c_int = 21;
+const GIVE_UP: c_int = 22;
 
 /// All options, in the order of their numbers, which begin at 1.
-pub const OPTIONS: [OptionRow; 21] = [
+pub const OPTIONS: [OptionRow; 22] = [
     any_time("CDP_NONBLOCK", NONBLOCK, (0, 1), 0),
     any_time("CDP_SEND_TIMEOUT", SEND_TIMEOUT, (0, TIME_MAX), 0),
     any_time("CDP_RECV_TIMEOUT", RECV_TIMEOUT, (0, TIME_MAX), 0),
@@ -98,6 +99,7 @@ pub const OPTIONS: [OptionRow; 21] = [
     first("CDP_RTO_INIT", RTO_INIT, (1, 60_000), 1_000),
     get_only("CDP_SERVICE", SERVICE),
     get_only("CDP_ERROR", ERROR),
+    first("CDP_GIVE_UP", GIVE_UP, (1, TIME_MAX), 100_000),
 ];
 
 /// The row of option `number`; ENOPROTOOPT if there is none.
@@ -191,6 +193,7 @@ impl Values {
             MSS if value != 0 => options.mss(u16::try_from(count).unwrap_or(u16::MAX)),
             NO_PROGRESS if value == 0 => options.no_progress(Duration::MAX),
             NO_PROGRESS => options.no_progress(Duration::from_millis(count)),
+            GIVE_UP => options.give_up(Duration::from_millis(count)),
             ACK_DELAY => options.ack_delay(Duration::from_micros(count)),
             RTO_INIT => options.rto_init(Duration::from_millis(count)),
             _ => options,

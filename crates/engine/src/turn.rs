@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weft_base::Instant;
-use weft_link::Received;
+use weft_link::{Received, Refusal};
 use weft_proto::State;
-use weft_wire::{Packet, Refused};
+use weft_wire::{Header, Packet, Refused};
 
 use crate::core::Core;
 use crate::counters::Drop as Dropped;
@@ -39,6 +39,9 @@ impl Core {
             port.counters.busy_turns.add(1);
             self.take_in(port, turn.batch.drain(), now, &mut out);
         }
+        if turn.batch.has_refusals() {
+            self.take_refusals(turn.batch.drain_refusals(), now, &mut out);
+        }
         // Timers after packets: an acknowledgement that lies in the link must not lose to its time-out.
         if port.next_timer() <= now.as_nanos() {
             self.fire_timers(port, now, &mut out);
@@ -47,6 +50,22 @@ impl Core {
         self.finish(port, &mut out);
         out.put_back();
         Some(count)
+    }
+
+    /// What hosts said of packets that were sent to them, to the connections that sent them.
+    #[cold]
+    fn take_refusals(&self, refusals: impl Iterator<Item = Refusal>, now: Instant, out: &mut Outbox) {
+        for Refusal { to, head } in refusals {
+            let Ok(head) = Header::parse(&head) else { continue };
+            let Some(slot) = self.table.find(&head.flow().reversed()) else { continue };
+            let mut live = slot.lock();
+            // What the host of an I/O node says is nothing about the peer.
+            if live.side.is_none() && live.to == to {
+                live.connection.handle_unreachable(now, &head);
+                self.pump(&slot, &mut live, now, out);
+            }
+            self.unlock(&slot, live, now, out);
+        }
     }
 
     /// Sorts the packets of a batch to their slots; a run of packets of one flow is looked up and locked once.

@@ -33,6 +33,21 @@ pub struct Received {
     pub bytes: Bytes,
 }
 
+/// Bytes of a packet's head that a [`Refusal`] quotes: its header (specification, section 2).
+pub(crate) const HEAD_BYTES: usize = 28;
+/// Refusals that are kept for who takes them; later ones are dropped, as a network would.
+const REFUSALS_MAX: usize = 32;
+
+/// What the host of a peer said of a packet that was sent to it: nobody has that UDP port. Anybody can send such a
+/// message, so it is no more than a hint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// The underlay address that the packet was sent to.
+    pub to: SocketAddr,
+    /// The head of the packet.
+    pub head: [u8; HEAD_BYTES],
+}
+
 /// Packets that arrived, and the memory they lie in. One per port, used again for every turn.
 ///
 /// ```
@@ -46,6 +61,7 @@ pub struct Received {
 /// ```
 pub struct RecvBatch {
     packets: Vec<Received>,
+    refusals: Vec<Refusal>,
     budget: usize,
     regions: Arena,
     small: Arena,
@@ -65,6 +81,7 @@ impl RecvBatch {
     pub fn with_budget(budget: usize) -> Self {
         Self {
             packets: Vec::new(),
+            refusals: Vec::new(),
             budget: budget.max(1),
             regions: Arena::new(REGIONS * REGION_BYTES, REGION_CHUNKS),
             small: Arena::new(SMALL_CHUNK_BYTES, SMALL_CHUNKS),
@@ -125,6 +142,24 @@ impl RecvBatch {
         // SAFETY: these bytes have just been written.
         let bytes = unsafe { self.regions.take(packet.len()) };
         self.push(from, bytes);
+    }
+
+    pub(crate) fn push_refusal(&mut self, refusal: Refusal) {
+        if self.refusals.len() < REFUSALS_MAX {
+            self.refusals.push(refusal);
+        }
+    }
+
+    /// Whether hosts said something of packets sent earlier.
+    #[inline]
+    #[must_use]
+    pub fn has_refusals(&self) -> bool {
+        !self.refusals.is_empty()
+    }
+
+    /// Takes out what hosts said of packets sent earlier.
+    pub fn drain_refusals(&mut self) -> std::vec::Drain<'_, Refusal> {
+        self.refusals.drain(..)
     }
 
     /// Memory for one receive call: [`REGION_BYTES`] or more.

@@ -11,6 +11,10 @@ pub enum Error {
     Reset(Reason),
     /// The open failed: the peer refused it, or we its answer, for this reason.
     Refused(Reason),
+    /// The open failed: the peer's host says that nobody has its UDP port.
+    Absent,
+    /// The peer's host says that nobody has its UDP port any more.
+    Gone,
     /// Nothing came back in time.
     TimedOut(Waited),
     /// The peer broke a rule of the protocol; we reset the open connection and gave this reason.
@@ -56,6 +60,8 @@ impl Error {
         match self {
             Self::Refused(Reason::NONE | Reason::UNKNOWN) => Errno::ConnRefused,
             Self::Reset(reason) | Self::Refused(reason) | Self::Violation(reason) => reason_errno(reason),
+            Self::Absent => Errno::ConnRefused,
+            Self::Gone => Errno::ConnReset,
             Self::TimedOut(_) => Errno::TimedOut,
             Self::Aborted => Errno::ConnAborted,
         }
@@ -83,6 +89,8 @@ impl fmt::Display for Error {
         match self {
             Self::Reset(reason) => write!(f, "the peer reset the connection ({reason})"),
             Self::Refused(reason) => write!(f, "the peer refused the connection ({reason})"),
+            Self::Absent => f.write_str("nobody has the peer's UDP port"),
+            Self::Gone => f.write_str("nobody has the peer's UDP port any more"),
             Self::TimedOut(Waited::Open) => f.write_str("the peer did not answer the open"),
             Self::TimedOut(Waited::Acknowledgement) => f.write_str("the peer acknowledged nothing any more"),
             Self::TimedOut(Waited::KeepAlive) => f.write_str("the peer gave no sign of life"),

@@ -67,6 +67,11 @@ fn config(options: &Options, link_mss: u16) -> Config {
     }
     config.syn_time = options.connect_timeout.unwrap_or(config.syn_time);
     config.fin_give_up = options.close_timeout.unwrap_or(config.fin_give_up);
+    if let Some(time) = options.give_up {
+        config.give_up_time = time;
+        // [CDP-TMR-4] a give-up time holds 20 tries, as long as they are no denser than those of an open
+        config.rto_max = config.rto_max.min(time / 20).max(Duration::from_millis(250));
+    }
     config.ack_delay = options.ack_delay.unwrap_or(config.ack_delay);
     config.rto_init = options.rto_init.unwrap_or(config.rto_init);
     config.accept_limit = options.accept_limit;
@@ -138,7 +143,8 @@ pub(crate) fn connect_result(
         Err(error) => error,
     };
     Some(Err(match error {
-        Error::TimedOut(_) => ConnectError::TimedOut { target, after },
+        Error::Absent => ConnectError::Absent(target),
+        Error::TimedOut(_) | Error::Gone => ConnectError::TimedOut { target, after },
         Error::Aborted => ConnectError::NodeDown,
         Error::Refused(reason) | Error::Reset(reason) | Error::Violation(reason) => {
             let reason = EndReason::from_code(reason.0);
@@ -156,6 +162,8 @@ fn end_reason(error: Error) -> EndReason {
         Error::Refused(reason) | Error::Reset(reason) | Error::Violation(reason) => {
             EndReason::from_code(reason.0)
         }
+        Error::Absent => EndReason::Refused,
+        Error::Gone => EndReason::Died,
         Error::TimedOut(Waited::Open | Waited::Acknowledgement) => EndReason::GaveUp,
         Error::TimedOut(Waited::KeepAlive) => EndReason::Idle,
         Error::TimedOut(Waited::Reader) => EndReason::Stalled,
@@ -165,7 +173,7 @@ fn end_reason(error: Error) -> EndReason {
 
 /// [CDP-TMR-3] A time-out tells when the peer was last heard.
 fn ended(engine: &Engine, slot: &Slot, error: Error) -> Ended {
-    let silence = matches!(error, Error::TimedOut(_)).then(|| engine.now() - engine.heard_at(slot));
+    let silence = matches!(error, Error::TimedOut(_) | Error::Gone).then(|| engine.silence(slot));
     Ended { peer: slot.key().remote, reason: end_reason(error), silent_for: silence }
 }
 

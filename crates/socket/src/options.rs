@@ -69,6 +69,7 @@ pub struct Options {
     pub(crate) send_timeout: Option<Duration>,
     pub(crate) recv_timeout: Option<Duration>,
     pub(crate) no_progress: Option<Duration>,
+    pub(crate) give_up: Option<Duration>,
     pub(crate) ack_delay: Option<Duration>,
     pub(crate) rto_init: Option<Duration>,
 }
@@ -107,6 +108,7 @@ impl Options {
             send_timeout: None,
             recv_timeout: None,
             no_progress: None,
+            give_up: None,
             ack_delay: None,
             rto_init: None,
         }
@@ -232,6 +234,14 @@ impl Options {
     #[must_use]
     pub fn no_progress(mut self, limit: Duration) -> Self {
         self.no_progress = Some(limit);
+        self
+    }
+
+    /// How long what was sent may stay unacknowledged before the connection ends (R2, section 12). Default 100 s; at
+    /// least 8 tries are made, whatever the time.
+    #[must_use]
+    pub fn give_up(mut self, time: Duration) -> Self {
+        self.give_up = Some(time);
         self
     }
 

@@ -1,7 +1,9 @@
 /* Every call used rightly, between two nodes of one process. */
 #include "check.h"
+#include <arpa/inet.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static int is_ready(int s, int condition, int timeout_ms)
@@ -130,6 +132,21 @@ static int result_of_connect(int s, const struct cdp_addr *addr)
     return option(s, CDP_ERROR);
 }
 
+/* A UDP port that is open and says nothing. */
+static int never_answers(struct cdp_addr *addr)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof at;
+    int s = socket(AF_INET, SOCK_DGRAM, 0);
+    CHECK(bind(s, (struct sockaddr *)&at, len) == 0 && getsockname(s, (struct sockaddr *)&at, &len) == 0);
+    memset(addr->underlay_ip, 0, sizeof addr->underlay_ip);
+    memcpy(addr->underlay_ip, &at.sin_addr, 4);
+    addr->underlay = CDP_UNDERLAY_IPV4;
+    addr->underlay_port = ntohs(at.sin_port);
+    addr->node = 0;
+    return s;
+}
+
 static void without_waiting(int client, int server)
 {
     struct cdp_addr addr;
@@ -156,9 +173,7 @@ static void without_waiting(int client, int server)
     CHECK(result_of_connect(lost, &addr) == ECONNREFUSED && option(lost, CDP_ERROR) == 0);
 
     /* A connect that nobody answers goes on, and a second one says so. */
-    addr.underlay_ip[0] = 192;
-    addr.underlay_ip[1] = 0;
-    addr.underlay_ip[2] = 2;
+    int mute = never_answers(&addr);
     int silent = cdp_socket(CDP_STREAM);
     set_option(silent, CDP_NONBLOCK, 1);
     set_option(silent, CDP_CONNECT_TIMEOUT, 50);
@@ -172,7 +187,12 @@ static void without_waiting(int client, int server)
     silent = cdp_socket(CDP_STREAM);
     set_option(silent, CDP_CONNECT_TIMEOUT, 50);
     FAILS(cdp_connect(silent, &addr), ETIMEDOUT);
-    CHECK(cdp_close(silent) == 0);
+    CHECK(cdp_close(silent) == 0 && close(mute) == 0);
+
+    /* Where no process has the UDP port, the host says so. */
+    silent = cdp_socket(CDP_STREAM);
+    FAILS(cdp_connect(silent, &addr), ECONNREFUSED);
+    CHECK(strstr(cdp_error(), "no process") != NULL && cdp_close(silent) == 0);
 
     /* A close that does not wait, and its result. */
     struct cdp_close_result result;

@@ -202,10 +202,10 @@ impl Engine {
         live.connection.close_result().map(|result| (result, live.connection.error()))
     }
 
-    /// When the peer was last heard ([CDP-TMR-3]).
+    /// How long nothing has been heard of the peer: until now, or until the connection ended ([CDP-TMR-3]).
     #[must_use]
-    pub fn heard_at(&self, slot: &Slot) -> Instant {
-        slot.look().connection.heard_at()
+    pub fn silence(&self, slot: &Slot) -> Duration {
+        slot.look().connection.silence(clock::now())
     }
 }
 

@@ -160,9 +160,15 @@ impl Engine {
         let live = slot.look();
         match (live.connection.state(), live.connection.error()) {
             (State::SynSent | State::SynReceived, _) => None,
-            (_, Some(error @ (Error::Refused(_) | Error::TimedOut(Waited::Open) | Error::Aborted))) => {
-                Some(Err(error))
-            }
+            (
+                _,
+                Some(
+                    error @ (Error::Refused(_)
+                    | Error::Absent
+                    | Error::TimedOut(Waited::Open)
+                    | Error::Aborted),
+                ),
+            ) => Some(Err(error)),
             // It was open: what became of it since, the user's next call tells.
             _ => Some(Ok(())),
         }

@@ -58,6 +58,10 @@ impl RawAddress {
 /// Room for the address a packet came from.
 pub(super) type Storage = MaybeUninit<libc::sockaddr_in6>;
 
+/// Bytes of that room.
+#[allow(clippy::cast_possible_truncation)] // 28
+pub(super) const STORAGE_BYTES: libc::socklen_t = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+
 /// The address in `storage`, of which the kernel wrote `len` bytes; IPv4 addresses that were mapped are IPv4 again.
 pub(super) fn parse(storage: &Storage, len: libc::socklen_t) -> Option<SocketAddr> {
     let len = usize::try_from(len).ok()?;

@@ -132,5 +132,6 @@ fn open(shared: &Socket, local: SocketAddr, buffer_bytes: usize, peer: SocketAdd
     let socket = socket?;
     options::forbid_fragments(&socket, local.is_ipv6())?;
     options::enlarge_buffers(&socket, buffer_bytes);
+    options::ask_for_reports(&socket, local.is_ipv6())?;
     Ok(socket)
 }

@@ -8,6 +8,7 @@ mod address;
 mod direct;
 mod options;
 mod recv;
+mod refusals;
 mod rhythm;
 mod scatter;
 mod send;
@@ -80,6 +81,8 @@ pub struct Udp {
     gro: bool,
     direct: Direct,
     buffer_bytes: usize,
+    /// A call of a sender failed: the kernel may have kept messages about packets sent earlier.
+    has_reports: AtomicBool,
     /// Held while the socket allows fragmentation for one packet.
     fragmenting: Mutex<()>,
     counters: Counters,
@@ -129,6 +132,7 @@ impl Udp {
         let local = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::Unsupported)?;
         options::forbid_fragments(&socket, local.is_ipv6())?;
         options::enlarge_buffers(&socket, wanted.buffer_bytes);
+        options::ask_for_reports(&socket, local.is_ipv6())?;
         let gso = wanted.gso && options::has_gso(&socket);
         let gro = wanted.gro && options::enable_gro(&socket);
         let mtu = wanted.mtu.or_else(|| interface::mtu_for(local.ip())).unwrap_or(MTU_UNKNOWN).min(MTU_MAX);
@@ -140,6 +144,7 @@ impl Udp {
             gro,
             direct: Direct::new(wanted.direct),
             buffer_bytes: wanted.buffer_bytes,
+            has_reports: AtomicBool::new(false),
             fragmenting: Mutex::new(()),
             counters: Counters::default(),
         })

@@ -53,6 +53,16 @@ fn set_discovery(socket: &Socket, is_v6: bool, [v4, v6, v6_whole]: [i32; 3]) -> 
     }
 }
 
+/// Has the kernel keep what hosts say of packets sent earlier, with the beginning of the packet.
+pub(super) fn ask_for_reports(socket: &Socket, is_v6: bool) -> io::Result<()> {
+    if is_v6 {
+        set(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
+        // The same socket may send IPv4, where it is not bound to one IPv6 address.
+        return set(socket, libc::IPPROTO_IP, libc::IP_RECVERR, 1).or(Ok(()));
+    }
+    set(socket, libc::IPPROTO_IP, libc::IP_RECVERR, 1)
+}
+
 /// Asks for buffers of `bytes`: past the system's limit if that is permitted, else up to it.
 pub(super) fn enlarge_buffers(socket: &Socket, bytes: usize) {
     let wanted = i32::try_from(bytes).unwrap_or(i32::MAX);

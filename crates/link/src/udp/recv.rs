@@ -4,11 +4,12 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
+use std::sync::atomic::Ordering;
 
-use super::Udp;
 use super::address::{self, Storage};
 use super::direct::Mode;
 use super::rhythm::Next;
+use super::{Udp, refusals};
 use crate::{RecvBatch, recv_batch::REGION_BYTES};
 
 /// Room for one control message with an integer, aligned as control messages are.
@@ -124,7 +125,7 @@ impl Udp {
     /// One packet that the kernel did not join with others: no message header, no control room, which saves 250 ns.
     fn recv_plain(&self, fd: RawFd, batch: &mut RecvBatch) -> io::Result<Arrival> {
         let mut from = Storage::uninit();
-        let mut from_len = SOCKADDR_BYTES;
+        let mut from_len = address::STORAGE_BYTES;
         let region = batch.region().as_mut_ptr().cast();
         let name = from.as_mut_ptr().cast();
         // SAFETY: region and room for the address live, are ours, and have the lengths given; a region has at least
@@ -132,7 +133,7 @@ impl Udp {
         let len =
             unsafe { libc::recvfrom(fd, region, REGION_BYTES, libc::MSG_DONTWAIT, name, &raw mut from_len) };
         let Ok(len) = usize::try_from(len) else {
-            return self.handle_recv_error(&io::Error::last_os_error());
+            return self.handle_recv_error(&io::Error::last_os_error(), batch);
         };
         match address::parse(&from, from_len) {
             Some(from) => Ok(self.deliver(batch, from, len, len)),
@@ -154,7 +155,7 @@ impl Udp {
         let mut iov = libc::iovec { iov_base: region.as_mut_ptr().cast(), iov_len: REGION_BYTES };
         let mut message = libc::msghdr {
             msg_name: from.as_mut_ptr().cast(),
-            msg_namelen: SOCKADDR_BYTES,
+            msg_namelen: address::STORAGE_BYTES,
             msg_iov: &raw mut iov,
             msg_iovlen: 1,
             msg_control: control.as_mut_ptr().cast(),
@@ -165,7 +166,7 @@ impl Udp {
         // REGION_BYTES.
         let len = unsafe { libc::recvmsg(self.fd(), &raw mut message, libc::MSG_DONTWAIT) };
         let Ok(len) = usize::try_from(len) else {
-            return self.handle_recv_error(&io::Error::last_os_error());
+            return self.handle_recv_error(&io::Error::last_os_error(), batch);
         };
         let from = address::parse(&from, message.msg_namelen);
         match from {
@@ -187,9 +188,14 @@ impl Udp {
     }
 
     #[cold]
-    fn handle_recv_error(&self, error: &io::Error) -> io::Result<Arrival> {
+    fn handle_recv_error(&self, error: &io::Error, batch: &mut RecvBatch) -> io::Result<Arrival> {
         match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::EINTR) => Ok(Arrival::Nothing),
+            Some(libc::EAGAIN | libc::EINTR) => {
+                if self.has_reports.load(Ordering::Relaxed) {
+                    self.read_reports(batch);
+                }
+                Ok(Arrival::Nothing)
+            }
             // What ICMP told of a packet sent earlier, or a datagram with a bad checksum: neither harms the socket.
             Some(
                 libc::ECONNREFUSED
@@ -205,15 +211,22 @@ impl Udp {
                 | libc::ENOBUFS,
             ) => {
                 self.counters.receive_errors.add(1);
+                self.read_reports(batch);
                 Ok(Arrival::Again)
             }
             _ => Err(io::Error::from(error.kind())),
         }
     }
-}
 
-#[allow(clippy::cast_possible_truncation)] // 28
-const SOCKADDR_BYTES: libc::socklen_t = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+    /// Takes what hosts said of packets sent earlier. A message that comes while this reads fails the next call.
+    #[cold]
+    fn read_reports(&self, batch: &mut RecvBatch) {
+        self.has_reports.store(false, Ordering::Relaxed);
+        for fd in [Some(self.fd()), self.direct.fd()].into_iter().flatten() {
+            refusals::read(fd, |refusal| batch.push_refusal(refusal));
+        }
+    }
+}
 
 /// The size of the datagrams that the kernel joined, or `None` if it joined none.
 fn segment_bytes(message: &libc::msghdr) -> Option<usize> {

@@ -15,6 +15,20 @@ use crate::{Frame, SendBatch};
 /// How often a packet is tried again after an error that belongs to an earlier one.
 const TRIES_MAX: usize = 4;
 
+/// Errors that tell of a packet sent earlier, or of the present one; the same call made again shows which.
+const REPORTED: [i32; 10] = [
+    libc::EINTR,
+    libc::ECONNREFUSED,
+    libc::EHOSTUNREACH,
+    libc::ENETUNREACH,
+    libc::EHOSTDOWN,
+    libc::ENONET,
+    libc::EPROTO,
+    libc::ENOPROTOOPT,
+    libc::EOPNOTSUPP,
+    libc::EMSGSIZE,
+];
+
 /// What became of the first packets of a batch.
 enum Outcome {
     /// So many were handed to the kernel.
@@ -44,7 +58,11 @@ impl Udp {
             Outcome::Refused(error) if scatter.packets(1) > 1 && is_about_gso(&error) => {
                 self.send_singly(batch, at, scatter.packets(1), &error)
             }
-            Outcome::Refused(error) => self.handle_send_error(error, scatter.packets(1)),
+            // The first packet alone is tried again, a few times.
+            Outcome::Refused(error) if self.may_belong_to_another(&error) => {
+                self.send_lone(&batch.at(at), true)
+            }
+            Outcome::Refused(error) => self.counters.handle_send_error(error, scatter.packets(1)),
         }
     }
 
@@ -74,6 +92,7 @@ impl Udp {
 
     /// One packet: no control message, no list of messages. `may_be_direct`: by the socket of its peer, if it has one.
     fn send_lone(&self, frame: &Frame<'_>, may_be_direct: bool) -> io::Result<usize> {
+        let mut last = None;
         for _ in 0..TRIES_MAX {
             let error = match self.send_one(frame, may_be_direct) {
                 Ok(bytes) => {
@@ -82,12 +101,12 @@ impl Udp {
                 }
                 Err(error) => error,
             };
-            if !self.belongs_to_another(&error) {
-                return self.handle_send_error(error, 1);
+            if !self.may_belong_to_another(&error) {
+                return self.counters.handle_send_error(error, 1);
             }
+            last = Some(error);
         }
-        self.counters.dropped_unreachable.add(1);
-        Ok(1)
+        last.map_or(Ok(1), |error| self.counters.handle_send_error(error, 1))
     }
 
     fn send_one(&self, frame: &Frame<'_>, may_be_direct: bool) -> io::Result<usize> {
@@ -153,26 +172,17 @@ impl Udp {
         self.counters.send_calls.add(1);
     }
 
-    /// Whether the error tells of a packet sent earlier, so that the present one was not tried.
-    fn belongs_to_another(&self, error: &io::Error) -> bool {
-        match error.raw_os_error() {
-            Some(libc::ECONNREFUSED) => {
-                self.counters.send_refused.add(1);
-                true
-            }
-            Some(libc::EINTR) => true,
-            _ => false,
-        }
-    }
-
-    /// Decides what an error means for the `count` packets it is about: 0 to try them again, `count` to drop them, or
-    /// an error to keep them.
+    /// Whether the error may tell of a packet sent earlier, so that the present one was not tried.
     #[cold]
-    fn handle_send_error(&self, error: io::Error, count: usize) -> io::Result<usize> {
-        if self.belongs_to_another(&error) {
-            return Ok(0);
+    fn may_belong_to_another(&self, error: &io::Error) -> bool {
+        let Some(number) = error.raw_os_error().filter(|number| *number != libc::EAGAIN) else {
+            return false;
+        };
+        self.has_reports.store(true, Ordering::Relaxed);
+        if number == libc::ECONNREFUSED {
+            self.counters.send_refused.add(1);
         }
-        self.counters.handle_send_error(error, count)
+        REPORTED.contains(&number)
     }
 }
 

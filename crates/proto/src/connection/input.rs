@@ -91,6 +91,7 @@ impl Connection {
         self.stats.packets_received += 1;
         self.heard_at = now;
         self.arrivals.note_current();
+        self.refused_since = None;
         if !self.heard {
             // [CDP-ST-25] the first current packet: stop the SYN timer, forget the COOKIE
             self.heard = true;

@@ -15,6 +15,7 @@ mod reset;
 #[cfg(test)]
 mod tests;
 mod timeout;
+mod unreachable;
 mod user;
 
 use bytes::Bytes;
@@ -133,6 +134,9 @@ pub struct Connection {
     /// A current packet has come since the open (row 25).
     heard: bool,
     heard_at: Instant,
+    ended_at: Option<Instant>,
+    /// The peer's host said that nobody is there, and nothing was heard since (CDP-ENC-12).
+    refused_since: Option<Instant>,
     sent_at: Instant,
     unanswered: Unanswered,
     persist_tries: u32,
@@ -184,6 +188,8 @@ impl Connection {
             syn_len: u16::MAX,
             heard: false,
             heard_at: now,
+            ended_at: None,
+            refused_since: None,
             sent_at: now,
             unanswered: Unanswered::default(),
             persist_tries: 0,

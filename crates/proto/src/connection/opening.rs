@@ -187,6 +187,7 @@ impl Connection {
     pub(super) fn end(&mut self, now: Instant, error: Error) {
         self.verdicts.settle(now, &mut self.stats);
         self.error = Some(error);
+        self.ended_at = Some(now);
         self.state = State::Closed;
         self.timers.stop_all();
         self.cookie = None;

@@ -1,5 +1,7 @@
 //! What a connection tells of itself.
 
+use std::time::Duration;
+
 use weft_base::{FlowKey, Instant, NodeId, Service};
 
 use super::Connection;
@@ -103,10 +105,16 @@ impl Connection {
         }
     }
 
-    /// When a current packet last came from the peer (CDP-TMR-3).
+    /// When a current packet last came from the peer.
     #[must_use]
     pub fn heard_at(&self) -> Instant {
         self.heard_at
+    }
+
+    /// How long no current packet has come from the peer: until `now`, or until the end (CDP-TMR-3).
+    #[must_use]
+    pub fn silence(&self, now: Instant) -> Duration {
+        self.ended_at.unwrap_or(now).saturating_since(self.heard_at)
     }
 
     /// The counters.

@@ -106,7 +106,8 @@ impl Connection {
 
     /// [CDP-KA-2] A client that has sent nothing for PIN_INTERVAL sends PIN|ACK (row 34).
     fn handle_pin_timer(&mut self, now: Instant) {
-        if self.state != State::Established {
+        // [CDP-KA-1] only the client sends PINs of its own accord
+        if self.state != State::Established || self.ask_again(now) || !self.active {
             return;
         }
         let interval = self.jitter.around(self.agreed.keep_alive.interval);

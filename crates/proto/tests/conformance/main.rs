@@ -7,3 +7,4 @@ mod data;
 mod ending;
 mod opening;
 mod peer;
+mod unreachable;

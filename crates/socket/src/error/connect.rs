@@ -22,6 +22,8 @@ pub enum ConnectError {
         /// The detail that came with the reason, such as the type of a refused TLV.
         detail: Option<u16>,
     },
+    /// The target's host says that no process has its UDP port (ECONNREFUSED, CDP-ENC-11).
+    Absent(Target),
     /// No answer (ETIMEDOUT).
     TimedOut {
         /// Where the connect went.
@@ -64,6 +66,12 @@ impl fmt::Display for ConnectError {
                 write!(
                     f,
                     "{target} refused the connection because {reason} (detail {detail}); check both versions"
+                )
+            }
+            Self::Absent(target) => {
+                write!(
+                    f,
+                    "no process has the UDP port of {target}; start the node there, or check its address"
                 )
             }
             Self::TimedOut { target, after } => {
@@ -120,6 +128,7 @@ impl ConnectError {
         match self {
             Self::Refused { reason: EndReason::None, .. } => errno::ECONNREFUSED, // CDP-ST-13
             Self::Refused { reason, .. } => reason.errno(),
+            Self::Absent(_) => errno::ECONNREFUSED,
             Self::TimedOut { .. } => errno::ETIMEDOUT,
             Self::WrongService { .. } => errno::EPROTOTYPE,
             Self::NoRoute(_) | Self::Stranger(_) => errno::EHOSTUNREACH,

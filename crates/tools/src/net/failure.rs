@@ -26,6 +26,7 @@ pub fn listen_failure(error: &ListenError) -> Failure {
 pub fn connect_failure(error: &ConnectError) -> Failure {
     let code = match error {
         ConnectError::Refused { reason, .. } => refusal(*reason),
+        ConnectError::Absent(_) => refusal(EndReason::Refused),
         ConnectError::TimedOut { .. } => Code::NoAnswer,
         ConnectError::WrongService { .. } => Code::Protocol,
         ConnectError::NoRoute(_) | ConnectError::Stranger(_) => Code::UnknownHost,

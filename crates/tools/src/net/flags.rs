@@ -196,6 +196,10 @@ pub struct SocketFlags {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub no_progress: Option<Duration>,
 
+    /// How long what was sent may stay unacknowledged before the connection ends [default: 100s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub give_up: Option<Duration>,
+
     /// Longest delay of an acknowledgement [default: 1ms]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub ack_delay: Option<Duration>,
@@ -228,6 +232,7 @@ impl SocketFlags {
         options = with(options, self.send_timeout, Options::send_timeout);
         options = with(options, self.recv_timeout, Options::recv_timeout);
         options = with(options, self.no_progress, Options::no_progress);
+        options = with(options, self.give_up, Options::give_up);
         options = with(options, self.ack_delay, Options::ack_delay);
         options = with(options, self.rto_init, Options::rto_init);
         with(options, self.accept_limit.map(usize::from), Options::accept_limit)

@@ -33,6 +33,7 @@ fn every_socket_option_reaches_the_socket() {
         "--send-timeout=5s",
         "--recv-timeout=6s",
         "--no-progress=7s",
+        "--give-up=8s",
         "--ack-delay=2ms",
         "--rto-init=250ms",
         "--accept-limit=9",
@@ -55,6 +56,7 @@ fn every_socket_option_reaches_the_socket() {
         .send_timeout(secs(5))
         .recv_timeout(secs(6))
         .no_progress(secs(7))
+        .give_up(secs(8))
         .ack_delay(Duration::from_millis(2))
         .rto_init(Duration::from_millis(250))
         .accept_limit(9);

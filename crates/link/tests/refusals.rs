@@ -1,0 +1,90 @@
+//! What a host says of packets to a UDP port that nobody has.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use weft_link::{Link, RecvBatch, SendBatch, Udp, wait};
+
+#[cfg(test)]
+const HOMES: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
+
+#[cfg(test)]
+fn open(home: &str) -> Udp {
+    Udp::bind(home.parse().unwrap()).unwrap()
+}
+
+/// The address of a port that was free a moment ago.
+#[cfg(test)]
+fn nobody(home: &str) -> SocketAddr {
+    open(home).info().local
+}
+
+/// Turns as a port runs them, until refusals came.
+#[cfg(test)]
+fn refusals(link: &Udp) -> Vec<(SocketAddr, [u8; 28])> {
+    let mut batch = RecvBatch::new();
+    let begin = Instant::now();
+    while !batch.has_refusals() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "the host says nothing");
+        wait(&[link.poll_fd().unwrap()], Some(Duration::from_millis(100))).unwrap();
+        assert_eq!(link.recv(&mut batch).unwrap(), 0);
+    }
+    batch.drain_refusals().map(|refusal| (refusal.to, refusal.head)).collect()
+}
+
+#[test]
+fn a_refusal_tells_the_target_and_the_head_of_the_packet() {
+    for home in HOMES {
+        let (link, to) = (open(home), nobody(home));
+        let packet: Vec<u8> = (0..100).collect();
+        let mut batch = SendBatch::new();
+        batch.push_slice(to, &packet);
+        link.send(&mut batch).unwrap();
+        let expected: [u8; 28] = packet[..28].try_into().unwrap();
+        assert_eq!(refusals(&link), [(to, expected)], "{home}");
+    }
+}
+
+/// A message shorter than a header cannot be told from any other, and nothing is left that would keep a sleeper awake.
+#[test]
+fn a_quotation_that_is_too_short_is_dropped() {
+    let (link, to) = (open(HOMES[0]), nobody(HOMES[0]));
+    let mut out = SendBatch::new();
+    out.push_slice(to, b"short");
+    link.send(&mut out).unwrap();
+    let (fd, mut batch) = ([link.poll_fd().unwrap()], RecvBatch::new());
+    assert_eq!(wait(&fd, Some(Duration::from_secs(20))).unwrap(), 1);
+    link.recv(&mut batch).unwrap();
+    assert!(!batch.has_refusals());
+    assert_eq!(wait(&fd, Some(Duration::from_millis(20))).unwrap(), 0);
+}
+
+/// The error that tells of a packet to one peer costs none of the packets to another.
+#[test]
+fn the_packets_to_others_are_not_lost_by_it() {
+    for home in HOMES {
+        let (link, there, to) = (open(home), open(home), nobody(home));
+        for round in 0..20_u8 {
+            let mut out = SendBatch::new();
+            out.push_slice(to, &[round; 40]);
+            link.send(&mut out).unwrap();
+            for _ in 0..10 {
+                out.push_slice(there.info().local, &[round; 40]);
+            }
+            link.send(&mut out).unwrap();
+        }
+        assert_eq!(link.stats().dropped_unreachable, 0, "{home}");
+        let mut batch = RecvBatch::new();
+        let mut count = 0;
+        while count < 200 {
+            assert_eq!(
+                wait(&[there.poll_fd().unwrap()], Some(Duration::from_secs(20))).unwrap(),
+                1,
+                "{count}"
+            );
+            count += there.recv(&mut batch).unwrap();
+            batch.drain();
+        }
+        assert!(refusals(&link).iter().all(|(target, _)| *target == to));
+    }
+}
