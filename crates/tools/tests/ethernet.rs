@@ -7,7 +7,13 @@ mod support;
 #[path = "../../link/tests/veth/mod.rs"]
 mod veth;
 
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
 use support::{Server, weft};
+use weft_link::Ethernet;
+use weft_socket::{EndReason, Node, Options, RecvError, Socket};
 
 /// [CDP-MTU-1] Packets are as long as the interface allows: the papers' 1472 bytes, and those of jumbo frames.
 #[test]
@@ -54,5 +60,64 @@ fn a_node_with_several_rings_serves_a_peer_and_tells_how_many_it_has() {
         assert_eq!(done.json()["to_server"]["received_bytes"], 8 << 20);
         let stat = weft(&["stat", "--json", "rings"]);
         assert_eq!(stat.json()["ports"].as_array().unwrap().len(), 3, "{stat:?}");
+    });
+}
+
+/// How a socket ends that only waits, and after how long.
+#[cfg(test)]
+fn end_of(socket: &Socket) -> (EndReason, Duration) {
+    let begin = Instant::now();
+    match socket.recv(&mut [0; 64]) {
+        Err(RecvError::Ended(ended)) => {
+            // [CDP-TMR-3]
+            assert!(
+                ended.silent_for.is_some_and(|silence| silence >= Duration::from_millis(1_600)),
+                "{ended}"
+            );
+            (ended.reason, begin.elapsed())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// [CDP-KA-3] [CDP-KA-4] A cable that is pulled ends both ends of a connection in their time, and wakes nobody in vain. One that
+/// is back before that changes nothing.
+#[test]
+fn a_cable_that_is_pulled_ends_both_ends_in_their_time() {
+    veth::within(1500, || {
+        let node = |end| {
+            let link = Ethernet::open(end).expect("a link on a fresh cable");
+            Node::builder().link(Arc::new(link)).linger(Duration::ZERO).open().unwrap()
+        };
+        let [server, client] = veth::ENDS.map(node);
+        let options = Options::stream().keepalive(Duration::from_secs(1), Duration::from_secs(2));
+        let listener = server.listen(0, &options).unwrap();
+        let connected = client.connect((server.underlay(), listener.local_address().port), &options).unwrap();
+        let accepted = listener.accept().unwrap();
+        let pull = |state| assert!(veth::run(&format!("ip link set {} {state}", veth::ENDS[1])));
+
+        pull("down");
+        connected.send(b"late").unwrap();
+        thread::sleep(Duration::from_millis(900));
+        pull("up");
+        assert_eq!(accepted.recv(&mut [0; 16]), Ok(4));
+
+        let turns = || [&server, &client].map(|node| node.stats().ports[0].turns);
+        let before = turns();
+        pull("down");
+        let (there, here) = thread::scope(|scope| {
+            let there = scope.spawn(|| end_of(&accepted));
+            let here = end_of(&connected);
+            (there.join().unwrap(), here)
+        });
+        assert_eq!((there.0, here.0), (EndReason::Idle, EndReason::Idle));
+        assert!((1_600..2_700).contains(&there.1.as_millis()), "{there:?}");
+        assert!((1_600..3_700).contains(&here.1.as_millis()), "{here:?}");
+        for (before, after) in before.into_iter().zip(turns()) {
+            assert!(after - before < 10_000, "{} turns", after - before);
+        }
+        for node in [&server, &client] {
+            assert!(node.stats().connections.is_empty() && node.stats().promised_bytes == 0);
+        }
     });
 }
