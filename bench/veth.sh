@@ -18,12 +18,17 @@ however it ends. The server is stopped when the client is done. Needs root.
                      random; take offloads off with it, or one drop takes a whole large packet (default 0)
   --wire COMMAND     the ends are not joined: COMMAND, followed by the names of two interfaces, one towards the server
                      and one towards the client, carries whole frames between these in a namespace of its own
+  --between          beside the cable between the two ends there is a way through a third namespace with a cable to each; its
+                     kernel forwards IPv4, and so may a program there
   --server COMMAND   run by sh, listens at $WEFT_SERVER
   --client COMMAND   run by sh, connects to $WEFT_SERVER
   --with COMMAND     run by sh outside of both, with these in its environment:
                      WEFT_ON_SERVER, WEFT_ON_CLIENT   put before a command, they run it on that side
                      WEFT_SERVER, WEFT_CLIENT         the addresses of the two ends
                      WEFT_SINK                        an address that swallows what the client sends to it
+                     WEFT_ON_BETWEEN                  as WEFT_ON_SERVER, with --between; on both cores
+                     WEFT_BETWEEN_SERVER, WEFT_BETWEEN_CLIENT, WEFT_FAR_SERVER, WEFT_FAR_CLIENT
+                                                      the two addresses between, and those of the ends that lead there
   --cores A,B        the core of the server and that of the client (default 0,1)
   --priority N       real-time priority, 0 for none (default 5)
   --help             this text
@@ -35,10 +40,11 @@ fail() {
     exit 2
 }
 
-mtu=1500 offloads=on loss=0 wire='' server='' client='' with='' cores=0,1 priority=5
+mtu=1500 offloads=on loss=0 wire='' between='' server='' client='' with='' cores=0,1 priority=5
 while [ $# -gt 0 ]; do
     case $1 in
     --help) usage; exit 0 ;;
+    --between) between=yes; shift ;;
     --mtu | --offloads | --loss | --wire | --server | --client | --with | --cores | --priority)
         [ $# -ge 2 ] || fail "$1 needs a value"
         eval "${1#--}=\$2"
@@ -53,6 +59,7 @@ lost=$(awk -v "percent=$loss" 'BEGIN { if (percent ~ /^[0-9.]+$/ && percent <= 1
 if [ -z "$with" ] && { [ -z "$server" ] || [ -z "$client" ]; }; then
     fail "give --server and --client, or --with; see --help"
 fi
+[ -z "$between" ] || [ -z "$wire" ] || fail "--between needs the ends joined; leave --wire out"
 [ "$(id -u)" = 0 ] || fail "network namespaces need root"
 
 # The kernel allows interface names of 15 characters.
@@ -83,17 +90,20 @@ else
     done
     ip netns exec "$c" sh -c 'for all in /proc/sys/net/ipv6/conf/*/disable_ipv6; do echo 1 >"$all"; done' 2>/dev/null || true
 fi
+offload() {
+    # Joining on receipt is on in both settings, as it is on a network card; what differs is whether the sender's large
+    # packets are cut before they cross.
+    ip netns exec "$1" ethtool -K "$2" gro on
+    if [ "$offloads" = off ]; then
+        ip netns exec "$1" ethtool -K "$2" tso off gso off tx-udp-segmentation off
+    fi
+}
 setup() {
     ip -n "$1" address add "$2/24" dev "$1"
     ip -n "$1" address add "$3/64" dev "$1" nodad
     ip -n "$1" link set "$1" mtu "$mtu" up
     ip -n "$1" link set lo up
-    # Joining on receipt is on in both settings, as it is on a network card; what differs is whether the sender's large
-    # packets are cut before they cross.
-    ip netns exec "$1" ethtool -K "$1" gro on
-    if [ "$offloads" = off ]; then
-        ip netns exec "$1" ethtool -K "$1" tso off gso off tx-udp-segmentation off
-    fi
+    offload "$1" "$1"
     if [ -n "$wire" ]; then
         # Frames that leave the kernel have their checksums, and windows may hold what a long way holds.
         ip netns exec "$1" ethtool -K "$1" tx off tso off gso off tx-udp-segmentation off
@@ -105,6 +115,26 @@ setup "$b" 10.64.0.2 fd64::2
 # Frames to this neighbour carry an address that is nobody's, so they cross and are dropped: a sender alone is measured.
 WEFT_SINK=10.64.0.9
 ip -n "$b" neighbour add "$WEFT_SINK" lladdr 02:00:00:00:00:99 dev "$b"
+
+# A cable from the end $1 with address $2 to the third namespace, where it has address $3; network $4 lies behind that.
+reach() {
+    ip link add "$1"x netns "$1" type veth peer name "$1" netns "$c"
+    ip -n "$1" address add "$2/24" dev "$1"x
+    ip -n "$c" address add "$3/24" dev "$1"
+    ip -n "$1" link set "$1"x mtu "$mtu" up
+    ip -n "$c" link set "$1" mtu "$mtu" up
+    ip -n "$1" route add "$4" via "$3"
+    offload "$1" "$1"x
+    offload "$c" "$1"
+}
+if [ -n "$between" ]; then
+    ip netns add "$c"
+    WEFT_FAR_SERVER=10.65.1.1 WEFT_BETWEEN_SERVER=10.65.1.9 WEFT_BETWEEN_CLIENT=10.65.2.9 WEFT_FAR_CLIENT=10.65.2.2
+    export WEFT_FAR_SERVER WEFT_BETWEEN_SERVER WEFT_BETWEEN_CLIENT WEFT_FAR_CLIENT
+    reach "$a" "$WEFT_FAR_SERVER" "$WEFT_BETWEEN_SERVER" 10.65.2.0/24
+    reach "$b" "$WEFT_FAR_CLIENT" "$WEFT_BETWEEN_CLIENT" 10.65.1.0/24
+    ip netns exec "$c" sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'
+fi
 
 if [ "$lost" -gt 0 ]; then
     # A joined packet would be dropped whole.
@@ -128,8 +158,9 @@ place() {
 }
 WEFT_ON_SERVER=$(place "$a" "${cores%,*}")
 WEFT_ON_CLIENT=$(place "$b" "${cores#*,}")
+WEFT_ON_BETWEEN=$(place "$c" "$cores")
 WEFT_SERVER=10.64.0.1 WEFT_CLIENT=10.64.0.2
-export WEFT_ON_SERVER WEFT_ON_CLIENT WEFT_SERVER WEFT_CLIENT WEFT_SINK
+export WEFT_ON_BETWEEN WEFT_ON_SERVER WEFT_ON_CLIENT WEFT_SERVER WEFT_CLIENT WEFT_SINK
 
 if [ -n "$wire" ]; then
     # It is above the two ends, or one that spins would cut it.

@@ -3,7 +3,7 @@
 import os
 
 from . import wires
-from .contenders import FAR_SLOTS, WEFT_PORT, Weft, beside, enet, jain, kernel, local, quinn, share, ucx
+from .contenders import FAR_SLOTS, WEFT_PORT, Forwarded, Weft, beside, enet, jain, kernel, local, quinn, routed, share, ucx
 
 SIZES = [1, 16, 64, 256, 512, 1024, 1444, 1472]
 # quinn's largest datagram where every way carries 1,280 bytes.
@@ -27,7 +27,7 @@ class Row:
 
 
 def all_rows():
-    return [*bulk(), *messages(), *pings(), *loss(), *fairness(), *look_up(), *receive()]
+    return [*bulk(), *messages(), *pings(), *loss(), *fairness(), *forwarded(), *look_up(), *receive()]
 
 
 def bulk():
@@ -113,6 +113,21 @@ def fairness():
             "tcp": beside(tcp, tcp, share),
             "weft": beside(weft(WEFT_PORT), tcp, share),
         })
+
+
+def forwarded():
+    """What a node between costs: an I/O node of ours, and the kernel of a host that routes."""
+    tcp, ping = ["tcp", "--size", "131072"], ["udp-ping", "--size", "64"]
+    yield Row("forwarded-bulk", wires.BETWEEN, [GBIT, CPU, ("forwarder_ns", "ns of the I/O node for a packet")], "weft", {
+        "weft": Weft.stream(),
+        "weft-io-node": Forwarded.bulk(),
+    })
+    yield Row("forwarded-bulk-tcp", wires.BETWEEN, [GBIT], "tcp", {"tcp": kernel(*tcp), "tcp-routed": routed(*tcp)})
+    yield Row("forwarded-ping", wires.BETWEEN, [RTT], "weft", {
+        "weft": Weft.ping(5000, [], []),
+        "weft-io-node": Forwarded.ping(5000),
+    })
+    yield Row("forwarded-ping-udp", wires.BETWEEN, [RTT], "udp", {"udp": kernel(*ping), "udp-routed": routed(*ping)})
 
 
 def look_up():

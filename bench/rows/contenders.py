@@ -1,10 +1,12 @@
 """How each contender is run, and what is taken from its results: a value for each metric."""
 
+import glob
 import itertools
 import json
 import os
 import shlex
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -40,6 +42,8 @@ class Bench:
         self.programs, self.seconds, self.wire = programs, seconds, wire
         self.on_server, self.on_client = (shlex.split(os.environ.get(key, "")) for key in ("WEFT_ON_SERVER", "WEFT_ON_CLIENT"))
         self.server = os.environ.get("WEFT_SERVER")
+        # Where there is a second way to the server, it has a second address.
+        self.everywhere = "0.0.0.0" if "WEFT_FAR_SERVER" in os.environ else self.server
 
     def interface(self, side):
         """Name and Ethernet address of the one interface on a side that is not the loopback one."""
@@ -70,7 +74,7 @@ class Bench:
 
     def servers(self):
         """Those that answer as long as the wire is there."""
-        commands = {"rivals": [self.programs.rivals, "serve", f"{self.server}:{RIVALS_PORT}"]}
+        commands = {"rivals": [self.programs.rivals, "serve", f"{self.everywhere}:{RIVALS_PORT}"]}
         if self.programs.quinn:
             commands["quinn"] = [self.programs.quinn, "serve", f"{self.server}:{QUINN_PORT}", "--mtu", str(self.wire.mtu)]
         if self.programs.enet:
@@ -127,9 +131,9 @@ def ucx(test, size, per_second):
     return measure
 
 
-def run_rival(bench, program, port, arguments, factor):
+def run_rival(bench, program, port, arguments, factor, host=None):
     seconds = bench.seconds * factor
-    result = bench.ask([program, "run", *arguments, f"{bench.server}:{port}", "--seconds", str(seconds)], seconds)
+    result = bench.ask([program, "run", *arguments, f"{host or bench.server}:{port}", "--seconds", str(seconds)], seconds)
     if "bytes" in result:
         result["cpu_s_per_gb"] = per_gb(result["client_cpu_s"] + result["server_cpu_s"], result["bytes"])
     return result
@@ -178,6 +182,79 @@ class Weft:
             return bench.ask([path, *client, "--json", host], seconds)
         finally:
             stop(server)
+
+
+class Forwarded:
+    """Weft through `weft io-node` in the third namespace, on whichever cores are free."""
+
+    CLUSTER = """networks = ["near", "far"]
+[[node]]
+name = "client"
+number = 1
+at = {{ near = "{client}" }}
+[[node]]
+name = "server"
+number = 2
+at = {{ far = "{server}" }}
+[[node]]
+name = "io"
+number = 3
+kind = "io"
+at = {{ near = "{between_client}", far = "{between_server}" }}
+"""
+
+    @staticmethod
+    def bulk():
+        def measure(bench):
+            result, forwarder = Forwarded.run(bench, ["perf", "--time", f"{round(bench.seconds * 1000)}ms"], bench.seconds)
+            arrived = result["to_server"]
+            ends = sum((end["user"] + end["system"]) * end["seconds"] for end in (result["cpu_client"], result["cpu_server"]))
+            return {"gbit_per_s": arrived["received_bits_per_second"] / 1e9,
+                    "cpu_s_per_gb": per_gb(ends + forwarder["cpu_s"], arrived["received_bytes"]),
+                    "forwarder_ns": forwarder["cpu_s"] * 1e9 / forwarder["packets"]}
+
+        return measure
+
+    @staticmethod
+    def ping(count):
+        client = ["ping", "--flood", "--count", str(count), "--size", "64"]
+        return lambda bench: {"rtt_ns_p50": Forwarded.run(bench, client)[0]["p50_us"] * 1e3}
+
+    @staticmethod
+    def run(bench, client, seconds=None):
+        """What the client says, and the processor time of the I/O node with the packets that it forwarded."""
+        weft, between = bench.programs.weft, shlex.split(os.environ["WEFT_ON_BETWEEN"])
+        places = {name: os.environ[f"WEFT_{key}"] for name, key in
+                  [("client", "FAR_CLIENT"), ("server", "FAR_SERVER"), ("between_client", "BETWEEN_CLIENT"), ("between_server", "BETWEEN_SERVER")]}
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(Forwarded.CLUSTER.format(**places))
+            file.flush()
+            cluster = ["--cluster", file.name, "--launcher", "off"]
+            io = subprocess.Popen([*between, weft, "io-node", "--cluster", file.name, "--node", "io", "--json"],
+                                  stdout=subprocess.PIPE, text=True)
+            io.stdout.readline()
+            server = bench.start([weft, "perf", "--server", *cluster, "--node", "server"])
+            time.sleep(0.3)
+            try:
+                before = on_processor(io.pid)
+                result = bench.ask([weft, *client, *cluster, "--node", "client", "--json", "server"], seconds)
+                used = on_processor(io.pid) - before
+            finally:
+                stop(server)
+                io.terminate()
+                end, _ = io.communicate(timeout=10)
+        networks = json.loads(end)["node"]["networks"]
+        return result, {"cpu_s": used, "packets": sum(network["packets_out"] for network in networks)}
+
+
+def on_processor(pid):
+    """Seconds that the threads of a process were on a processor."""
+    return sum(int(open(path, encoding="ascii").read().split()[0]) for path in glob.glob(f"/proc/{pid}/task/*/schedstat")) / 1e9
+
+
+def routed(*arguments):
+    """A rival of the `rivals` program, whose packets the kernel of the third namespace forwards."""
+    return lambda bench: run_rival(bench, bench.programs.rivals, RIVALS_PORT, arguments, 1, os.environ["WEFT_FAR_SERVER"])
 
 
 def beside(first, second, of):

@@ -36,5 +36,8 @@ NEAR_LOSS = {f"loss-{loss:g}": Wire(f"Loss {loss:g} %, no delay", ["--offloads",
 FAR_LOSS = {"far": far(3000), **{f"far-{loss:g}": far(3000, loss) for loss in LOSSES}}
 # Two flows on it have the processors' time from the scheduler, and the rate is one that the processors do not limit.
 SHARED = {"shared": far(1000, priority=0)}
+# What forwards runs on whichever core is free.
+BETWEEN = {f"between-{setting}": Wire(f"A way through a third namespace, offloads {setting}", ["--between", "--offloads", setting])
+           for setting in ("on", "off")}
 NONE = {"none": Wire("Within one process", None)}
-ALL = {**OFFLOADS, **JUMBO, **NEAR_LOSS, **FAR_LOSS, **SHARED, **NONE}
+ALL = {**OFFLOADS, **JUMBO, **NEAR_LOSS, **FAR_LOSS, **SHARED, **BETWEEN, **NONE}

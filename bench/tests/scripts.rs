@@ -20,6 +20,7 @@ fn what_is_not_understood_is_refused_with_a_sentence() {
         (&["--offloads", "maybe", "--with", "true"], "on or off, not \"maybe\""),
         (&["--loss", "some", "--with", "true"], "a share in percent, not \"some\""),
         (&["--server", "true"], "give --server and --client"),
+        (&["--between", "--wire", "true", "--with", "true"], "--between needs the ends joined"),
     ] {
         let output = run("veth.sh", arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -63,6 +64,7 @@ fn every_row_prints_a_value_for_every_contender() {
         ("loss-1", &["loss-cubic"], &["tcp"], 1),
         ("far-0.1", &["loss-model"], &["tcp"], 1),
         ("shared", &["share-cubic"], &["tcp"], 1),
+        ("between-on", &["forwarded-bulk-tcp"], &["tcp"], 2),
         ("none", &["look-up-epoch", "receive-fine-port-each"], &["10^", "1 thread", "2 threads"], 5),
     ] {
         let calm = ["--priority", "0", "--cores", "0,0", "--rounds", "1", "--seconds", "0.05"];
