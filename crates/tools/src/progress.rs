@@ -80,9 +80,6 @@ struct State {
     total_bytes: u64,
     present_bytes: u64,
     moved_bytes: u64,
-    /// When bytes moved last, and the longest time in which none did.
-    moved_at: Option<Instant>,
-    longest_pause: Duration,
 }
 
 #[derive(Serialize)]
@@ -117,15 +114,7 @@ impl Progress {
     #[must_use]
     pub fn new(style: &Style, label: &str) -> Self {
         let now = Instant::now();
-        let state = State {
-            started_at: now,
-            told_at: now,
-            total_bytes: 0,
-            present_bytes: 0,
-            moved_bytes: 0,
-            moved_at: None,
-            longest_pause: Duration::ZERO,
-        };
+        let state = State { started_at: now, told_at: now, total_bytes: 0, present_bytes: 0, moved_bytes: 0 };
         let bar = match style {
             Style::Bars(bars) => Some(bars.add(bar(label))),
             Style::Lines | Style::Events | Style::Quiet => None,
@@ -147,8 +136,7 @@ impl Progress {
     /// Says what was done. `verb` is "sent" or "received".
     pub fn conclude(&self, verb: &str, report: &Report) {
         self.clear();
-        let state = *self.locked();
-        let elapsed = state.started_at.elapsed();
+        let elapsed = self.locked().started_at.elapsed();
         let moved_bytes = report.bytes.saturating_sub(report.present_bytes);
         let rate = moved_bytes as f64 / elapsed.as_secs_f64().max(1e-9);
         if matches!(self.style, Style::Events) {
@@ -158,7 +146,7 @@ impl Progress {
                 present_bytes: report.present_bytes,
                 seconds: elapsed.as_secs_f64(),
                 bytes_per_second: rate,
-                longest_pause_seconds: state.longest_pause.as_secs_f64(),
+                longest_pause_seconds: report.longest_pause.as_secs_f64(),
                 blake3: &report.digest,
             });
         }
@@ -244,9 +232,6 @@ impl Observer for Progress {
             return;
         }
         let mut state = self.locked();
-        let now = Instant::now();
-        state.longest_pause = state.moved_at.map_or(Duration::ZERO, |at| now - at).max(state.longest_pause);
-        state.moved_at = Some(now);
         state.moved_bytes += bytes;
         if state.told_at.elapsed() < INTERVAL {
             return;
@@ -313,8 +298,6 @@ mod tests {
             total_bytes: 4 << 20,
             present_bytes: 1 << 20,
             moved_bytes: 1 << 20,
-            moved_at: None,
-            longest_pause: Duration::ZERO,
         };
         let text = progress.text(state, 2 << 20, f64::from(1 << 20));
         assert_eq!(text, "x:  50 %  2.00 MiB of 4.00 MiB  1.00 MiB/s  2 s left");

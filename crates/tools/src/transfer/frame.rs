@@ -1,6 +1,7 @@
 //! The frames of the transfer protocol: a tag, a length of four bytes (big-endian), a body.
 
 use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
 
 use super::manifest::{Entry, Kind};
 use crate::exit::{Code, Failure};
@@ -210,12 +211,14 @@ pub fn data_head(len: usize) -> [u8; HEAD_BYTES] {
 pub struct Reader<R> {
     stream: R,
     body: Vec<u8>,
+    /// The longest wait for bytes since the first `Data` frame; `None` before that.
+    longest_wait: Option<Duration>,
 }
 
 impl<R: Read> Reader<R> {
     /// A reader of `stream`.
     pub fn new(stream: R) -> Self {
-        Self { stream, body: Vec::new() }
+        Self { stream, body: Vec::new(), longest_wait: None }
     }
 
     /// The next frame other than `Busy`.
@@ -233,19 +236,47 @@ impl<R: Read> Reader<R> {
 
     fn next_any(&mut self) -> Result<Frame, super::Error> {
         let mut head = [0; HEAD_BYTES];
-        self.stream.read_exact(&mut head)?;
+        self.fill(&mut head)?;
         let [tag, len @ ..] = head;
         let len = u32::from_be_bytes(len) as usize;
         let limit = if tag == TAG_DATA { DATA_BYTES_MAX } else { BODY_BYTES_MAX };
         if len > limit {
             return Err(super::Error::Protocol(format!("a frame of {len} bytes, where {limit} is the most")));
         }
-        self.body.resize(len, 0);
-        self.stream.read_exact(&mut self.body)?;
+        if tag == TAG_DATA {
+            self.longest_wait.get_or_insert_default();
+        }
+        let mut body = std::mem::take(&mut self.body);
+        body.resize(len, 0);
+        let filled = self.fill(&mut body);
+        self.body = body;
+        filled?;
         if tag == TAG_DATA {
             return Ok(Frame::Data);
         }
         Frame::parse(tag, &self.body).map_err(super::Error::Protocol)
+    }
+
+    /// As [`Read::read_exact`], and notes how long the stream let it wait.
+    fn fill(&mut self, mut room: &mut [u8]) -> io::Result<()> {
+        while !room.is_empty() {
+            let begin = Instant::now();
+            let len = match self.stream.read(room) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(len) => len,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            self.longest_wait = self.longest_wait.map(|longest| longest.max(begin.elapsed()));
+            room = &mut room[len..];
+        }
+        Ok(())
+    }
+
+    /// The longest time in which nothing came while files were on their way.
+    #[must_use]
+    pub fn longest_wait(&self) -> Duration {
+        self.longest_wait.unwrap_or_default()
     }
 
     /// The bytes of the `Data` frame that [`Self::next_frame`] returned last.

@@ -73,6 +73,8 @@ pub struct Report {
     pub bytes: u64,
     /// Bytes that the receiver had from an earlier try or from an equal file.
     pub present_bytes: u64,
+    /// The longest time in which nothing came while files were on their way; zero at the sender.
+    pub longest_pause: Duration,
     /// BLAKE3 digest over the digests of all files, hexadecimal.
     pub digest: String,
     /// Files that failed, with the reason.
