@@ -222,6 +222,7 @@ fn peer_arguments(args: &Args, received_dir: &Path) -> Vec<String> {
         received_dir.to_string_lossy().into_owned(),
         "--bind=127.0.0.1:0".to_owned(),
         "--launcher=off".to_owned(),
+        "--cluster=none".to_owned(),
         format!("--fault={}", args.fault.text),
         format!("--fault-seed={}", args.fault_seed.wrapping_add(1)),
     ]

@@ -2,7 +2,6 @@
 
 mod snapshot;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use weft_link::{Fault, Faults, Link, Udp};
 use weft_route::{Attachment, ClusterFile, Forwarder, Kind, Member, NetworkId, Underlay};
 
 use crate::exit::{Code, Failure, cause};
-use crate::net::{self, ClusterFlags, NodeName, ThisCluster};
+use crate::net::{self, ClusterChoice, ClusterFlags, NodeName, ThisCluster};
 use crate::units::parse_duration;
 use crate::{say, signal, stat};
 use snapshot::Names;
@@ -29,8 +28,8 @@ const DRAIN: Duration = Duration::from_secs(1);
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The cluster file, the same for all nodes [default: $WEFT_CLUSTER, else /etc/weft/cluster.toml]
-    #[arg(long, value_name = "FILE")]
-    cluster: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", default_value = "auto", hide_default_value = true)]
+    cluster: ClusterChoice,
 
     /// Which of its nodes this is, by name or number [default: the only one with an address of this host]
     #[arg(long, value_name = "NAME|N")]
@@ -111,8 +110,8 @@ fn announce(args: &Args, names: &Names, now: &serde_json::Value) {
 /// The cluster, and the I/O node in it that this is.
 fn own(args: &Args) -> Result<(ClusterFile, Member), Failure> {
     let flags = ClusterFlags { cluster: args.cluster.clone(), io_probe: None };
-    let cluster = ThisCluster::named(&flags)?.map_or_else(ThisCluster::of_host, |named| Ok(Some(named)))?;
-    let Some(cluster) = cluster else {
+    let named = ThisCluster::named(&flags)?;
+    let Some(cluster) = named.map_or_else(|| ThisCluster::of_host(&flags), |named| Ok(Some(named)))? else {
         return Err(Failure::new(Code::Usage, "there is no cluster file", "name it with --cluster FILE"));
     };
     match cluster.own(args.node.as_ref())?.cloned() {

@@ -1,5 +1,6 @@
 //! The cluster that a file describes, and which of its nodes this process is.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -26,16 +27,40 @@ const LISTED_MAX: usize = 8;
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "The cluster")]
 pub struct ClusterFlags {
-    /// File with the nodes, networks, I/O nodes and services of the cluster [default: $WEFT_CLUSTER, else
-    /// /etc/weft/cluster.toml if it is there and no launcher started this command]
+    /// File with the nodes, networks, I/O nodes and services of the cluster, or none to go without [default: $WEFT_CLUSTER,
+    /// else /etc/weft/cluster.toml if it is there and no launcher started this command]
     ///
     /// Its names stand wherever a HOST does, and its services wherever a port does: `weft send FILE compute-17:storage`.
-    #[arg(long, value_name = "FILE")]
-    pub cluster: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", default_value = "auto", hide_default_value = true)]
+    pub cluster: ClusterChoice,
 
     /// Time between two probes of an I/O node that was left because it lost packets [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub io_probe: Option<Duration>,
+}
+
+/// Which cluster file is read.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum ClusterChoice {
+    /// None.
+    #[default]
+    Off,
+    /// The one that the environment or the host has.
+    Auto,
+    /// This one.
+    File(PathBuf),
+}
+
+impl FromStr for ClusterChoice {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text {
+            "none" => Self::Off,
+            "auto" => Self::Auto,
+            path => Self::File(path.into()),
+        })
+    }
 }
 
 /// A node as the user calls it.
@@ -83,17 +108,25 @@ impl ThisCluster {
     /// # Errors
     /// [`Code::Source`] if it cannot be read, [`Code::Usage`] if it is wrong.
     pub fn named(flags: &ClusterFlags) -> Result<Option<Self>, Failure> {
-        let path = flags.cluster.clone().or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
+        let path = match &flags.cluster {
+            ClusterChoice::Off => None,
+            ClusterChoice::Auto => std::env::var_os(VARIABLE).map(PathBuf::from),
+            ClusterChoice::File(path) => Some(path.clone()),
+        };
         path.filter(|path| !path.as_os_str().is_empty()).map(|path| Self::read(&path)).transpose()
     }
 
-    /// The file of this host, if it has one.
+    /// The file of this host, if it has one and the user did not say otherwise.
     ///
     /// # Errors
     /// As [`ThisCluster::named`].
-    pub fn of_host() -> Result<Option<Self>, Failure> {
+    pub fn of_host(flags: &ClusterFlags) -> Result<Option<Self>, Failure> {
         let path = Path::new(DEFAULT_PATH);
-        if path.exists() { Self::read(path).map(Some) } else { Ok(None) }
+        if flags.cluster == ClusterChoice::Auto && path.exists() {
+            Self::read(path).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     fn read(path: &Path) -> Result<Self, Failure> {
@@ -170,7 +203,8 @@ impl ThisCluster {
 
     fn unknown(&self, name: &str) -> Failure {
         let what = format!("no node of {} is called {name:?}", self.path.display());
-        Failure::new(Code::UnknownHost, what, format!("it has {}", labels(self.file.cluster.iter())))
+        let next = format!("it has {}; --cluster none goes without it", labels(self.file.cluster.iter()));
+        Failure::new(Code::UnknownHost, what, next)
     }
 }
 
@@ -216,6 +250,21 @@ mod tests {
 
     fn cluster(text: &str) -> ThisCluster {
         ThisCluster { file: ClusterFile::parse(text).unwrap(), path: "cluster.toml".into() }
+    }
+
+    /// What a program sets up by itself is no node of the user's cluster.
+    #[test]
+    fn a_file_is_read_only_where_a_user_may_mean_one() {
+        assert_eq!(ClusterFlags::default().cluster, ClusterChoice::Off);
+        for (text, choice) in [("none", ClusterChoice::Off), ("auto", ClusterChoice::Auto)] {
+            assert_eq!(text.parse(), Ok(choice));
+        }
+        let missing = ClusterFlags { cluster: "/nowhere/cluster.toml".parse().unwrap(), io_probe: None };
+        let refused = ThisCluster::named(&missing).err().unwrap();
+        assert!(
+            refused.to_string().contains("cannot read the cluster file /nowhere/cluster.toml"),
+            "{refused}"
+        );
     }
 
     const TWO: &str = "[services]\nstorage = 2000\n\

@@ -8,7 +8,7 @@ mod link;
 mod open;
 mod reach;
 
-pub use cluster::{ClusterFlags, NodeName, ThisCluster};
+pub use cluster::{ClusterChoice, ClusterFlags, NodeName, ThisCluster};
 pub use failure::{
     accept_failure, close_failure, connect_failure, listen_failure, recv_failure, send_failure,
 };

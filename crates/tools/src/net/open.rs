@@ -77,7 +77,7 @@ impl LocalNode {
         let named = ThisCluster::named(&flags.cluster)?;
         let job = if named.is_none() { Job::find(flags)? } else { None };
         let Some(job) = job else {
-            let cluster = if named.is_some() { named } else { ThisCluster::of_host()? };
+            let cluster = if named.is_some() { named } else { ThisCluster::of_host(&flags.cluster)? };
             return Self::open_in(flags, role, command, cluster.as_ref());
         };
         let bind = flags.bind.map_or_else(|| job.bind(false), Ok)?;

@@ -36,7 +36,7 @@ pub fn reach(
     let named = ThisCluster::named(&node.cluster)?;
     let job = if named.is_none() { Job::find(node)? } else { None };
     let Some(job) = job else {
-        let cluster = if named.is_some() { named } else { ThisCluster::of_host()? };
+        let cluster = if named.is_some() { named } else { ThisCluster::of_host(&node.cluster)? };
         let is_told = peer.peer_node.is_some() || peer.peer_underlay.is_some();
         if let Some(cluster) = &cluster
             && let Some((peer, at)) = cluster.find(target, default_port)?.filter(|_| !is_told)
