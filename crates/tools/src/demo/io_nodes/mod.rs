@@ -44,10 +44,10 @@ const LOOK: Duration = Duration::from_millis(1);
 /// # Errors
 /// Where namespaces cannot be made, or a file does not arrive as it was.
 pub(super) fn run(args: &Args, io_nodes: u32) -> Result<(), Failure> {
-    std::fs::create_dir_all(&args.out)
-        .map_err(|error| Failure::destination(&args.out.to_string_lossy(), &error))?;
     let testbed = Testbed::make(io_nodes)?;
     signal::on_interrupt(testbed.remover());
+    std::fs::create_dir_all(&args.out)
+        .map_err(|error| Failure::destination(&args.out.to_string_lossy(), &error))?;
     let mut demo = Demo::new(args, testbed)?;
     demo.note(&format!(
         "{PAIRS} hosts on one network, {PAIRS} compute nodes on another, {io_nodes} I/O nodes on both; each a process in \
