@@ -40,11 +40,12 @@ pub fn on_interrupt(farewell: impl FnOnce() + Send + 'static) {
     drop(waiter);
 }
 
-/// Waits for the first interrupt; the second one ends the program at once.
+/// The first interrupt from now on, to be waited for later; the second one ends the program at once. Asked for before the program
+/// says that it works, as whoever hears that may interrupt it.
 ///
 /// # Errors
 /// When signals cannot be caught.
-pub fn wait() -> io::Result<()> {
+pub fn first() -> io::Result<mpsc::Receiver<()>> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let (first, is_first) = mpsc::channel();
     thread::Builder::new().name("weft-signals".into()).spawn(move || {
@@ -54,9 +55,7 @@ pub fn wait() -> io::Result<()> {
             }
         }
     })?;
-    // The thread waits for signals as long as the program runs.
-    let _ = is_first.recv();
-    Ok(())
+    Ok(is_first)
 }
 
 /// A flag that the first interrupt raises, for commands that sum up before they end; the second one ends the program.

@@ -82,9 +82,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Control::open(&name, Arc::new(move || snapshot::json(&watch(), &names).to_string()))
     };
     let control = control.map_err(|error| net::told(Code::Address, &error))?;
-    announce(args, &names, &snapshot::json(&node.stats(), &names));
-    signal::wait()
+    let interrupt = signal::first()
         .map_err(|error| Failure::new(Code::Other, cause(&error), "run it where signals can be caught"))?;
+    announce(args, &names, &snapshot::json(&node.stats(), &names));
+    // The thread behind it waits for signals as long as the program runs.
+    let _ = interrupt.recv();
     let last = snapshot::json(&node.stop(DRAIN), &names);
     drop(control);
     if args.json {
