@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weft_base::{NodeId, limits};
 use weft_link::Link;
-use weft_route::{Cluster, Mode};
+use weft_route::{Cluster, Mode, PROBE_INTERVAL};
 
 use crate::stats::EngineStats;
 use crate::table::Scheme;
@@ -41,8 +41,8 @@ pub struct Settings {
     pub cluster: Cluster,
     /// Whether packets of nodes that are neither in the cluster nor among the peers are dropped ([CDP-ADR-7]).
     pub mode: Mode,
-    /// Time between two probes of an I/O node that was left ([CDP-IO-6]); `None` is that of the specification.
-    pub io_probe: Option<Duration>,
+    /// Time between two probes of an I/O node that was left ([CDP-IO-6]).
+    pub io_probe: Duration,
     /// How the socket table is locked.
     pub scheme: Scheme,
     /// Dedicated threads; none by default.
@@ -69,7 +69,7 @@ impl Default for Settings {
             peers: Vec::new(),
             cluster: Cluster::default(),
             mode: Mode::Open,
-            io_probe: None,
+            io_probe: PROBE_INTERVAL,
             scheme: Scheme::default(),
             workers: Workers::default(),
             spin: Duration::from_micros(50),

@@ -2,7 +2,8 @@
 //! ([CDP-IO-7]).
 //!
 //! A connection says by which path each packet goes and what became of those before; a side knows which I/O node that is,
-//! and which is the default. Lock order: a side's lock is taken alone or under one slot's, and never across a call.
+//! and which is the default. Lock order: a side's lock is taken alone or under one slot's; nothing is locked, sent or woken
+//! under it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -33,13 +34,12 @@ struct IoNode {
 }
 
 impl Side {
-    pub(crate) fn new(side: &weft_route::Side, probe_interval: Option<Duration>) -> Self {
+    /// A side whose I/O nodes, once left, are probed every `probe_interval`.
+    pub(crate) fn new(side: &weft_route::Side, probe_interval: Duration) -> Self {
         let io_node =
             |&(node, Underlay::Udp(at)): &(NodeId, Underlay)| IoNode { node, at, packets: AtomicU64::new(0) };
         let mut set = side.io_set();
-        if let Some(interval) = probe_interval {
-            set.set_probe_interval(interval);
-        }
+        set.set_probe_interval(probe_interval);
         Self {
             io_nodes: side.io_nodes.iter().map(io_node).collect(),
             default: AtomicU8::new(narrow(set.default_member())),

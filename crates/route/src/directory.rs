@@ -1,12 +1,12 @@
 //! Our own number, the cluster, the nodes learned, and what follows from them for one packet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weft_base::NodeId;
 
 use crate::learned::{LEARNED_MAX, Learned};
 use crate::network::NetworkSet;
-use crate::{Cluster, IoSet, Underlay};
+use crate::{Cluster, IoSet, Member, Underlay};
 
 /// Whether nodes that the cluster does not name may talk to us.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,10 +129,10 @@ impl Directory {
     /// [CDP-IO-1] One side for all nodes that are reached through the same I/O nodes in the same order.
     fn find_sides(&mut self) {
         let far = self.cluster.iter().filter(|member| member.reached_from(self.networks).is_none());
-        let far: std::collections::BTreeSet<_> = far.map(crate::Member::networks).collect();
+        let far: BTreeSet<_> = far.map(Member::networks).collect();
         for networks in far {
             let (io_nodes, default) = self.cluster.io_nodes_towards(self.identity.own, networks);
-            let reached = |io: &&crate::Member| Some((io.node, io.reached_from(self.networks)?));
+            let reached = |io: &&Member| Some((io.node, io.reached_from(self.networks)?));
             let io_nodes: Vec<_> = io_nodes.iter().filter_map(reached).collect();
             if io_nodes.is_empty() {
                 continue;

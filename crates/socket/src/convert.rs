@@ -13,8 +13,8 @@ use weft_engine::{
 
 use crate::{
     CloseError, CloseResult, Coalescing, CongestionControl, ConnectError, Counter, EndReason, Ended,
-    IoNodeStats, LimitedBy, ListenError, ListenerStats, Message, NodeStats, OpenError, Options, PortStats,
-    Received, RecvError, SendError, SideStats, SocketStats, Target,
+    LimitedBy, ListenError, ListenerStats, Message, NodeStats, OpenError, Options, PortStats, Received,
+    RecvError, SendError, SocketStats, Target,
 };
 
 /// SYN_TIME (section 12).
@@ -315,17 +315,6 @@ fn port_stats(port: &weft_engine::PortStats) -> PortStats {
     }
 }
 
-fn side_stats(side: &weft_engine::SideStats) -> SideStats {
-    let io_node = |io_node: &weft_engine::IoNodeStats| IoNodeStats {
-        node: io_node.node,
-        at: io_node.at,
-        is_default: io_node.is_default,
-        is_demoted: io_node.is_demoted,
-        packets_sent: io_node.packets_sent,
-    };
-    SideStats { io_nodes: side.io_nodes.iter().map(io_node).collect(), switches: side.switches }
-}
-
 pub(crate) fn node_stats(stats: &weft_engine::EngineStats) -> NodeStats {
     NodeStats {
         node: stats.node,
@@ -335,7 +324,7 @@ pub(crate) fn node_stats(stats: &weft_engine::EngineStats) -> NodeStats {
         resets_sent: stats.resets_sent,
         promised_bytes: stats.promised_bytes,
         quiet: stats.quiet,
-        sides: stats.sides.iter().map(side_stats).collect(),
+        sides: stats.sides.clone(),
         listeners: stats
             .listeners
             .iter()

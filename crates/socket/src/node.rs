@@ -299,7 +299,7 @@ impl NodeBuilder {
         settings.workers = self.workers;
         settings.cluster = self.cluster;
         settings.mode = self.mode.unwrap_or(settings.mode);
-        settings.io_probe = self.io_probe;
+        settings.io_probe = self.io_probe.unwrap_or(settings.io_probe);
         settings.stat = self.stat_name.map(|name| (name, describe as weft_engine::Describe));
         settings.spin = self.spin.unwrap_or(settings.spin);
         settings.memory_bytes = self.memory_bytes.unwrap_or(settings.memory_bytes);

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use weft_base::{Address, NodeId, Service};
 
-pub use side::{IoNodeStats, SideStats};
+use side::side_json;
+pub use weft_engine::{IoNodeStats, SideStats};
 
 /// What kept a sender from sending more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -231,7 +232,7 @@ impl NodeStats {
         let drops = self.drops.iter().map(|drop| format!("\"{}\":{}", drop.name, drop.count));
         let _ = write!(out, ",\"drops\":{{{}}}", join(drops));
         let _ = write!(out, ",\"ports\":[{}]", join(self.ports.iter().map(PortStats::to_json)));
-        let _ = write!(out, ",\"sides\":[{}]", join(self.sides.iter().map(SideStats::to_json)));
+        let _ = write!(out, ",\"sides\":[{}]", join(self.sides.iter().map(side_json)));
         let _ = write!(out, ",\"listeners\":[{}]", join(self.listeners.iter().map(ListenerStats::to_json)));
         let _ =
             write!(out, ",\"connections\":[{}]}}", join(self.connections.iter().map(SocketStats::to_json)));
