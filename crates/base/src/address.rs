@@ -88,6 +88,8 @@ impl Port {
     pub const CONTROL: Self = Self::from_nonzero(1);
     /// The echo service (CDP-ADR-4).
     pub const ECHO: Self = Self::from_nonzero(7);
+    /// What is sent here is thrown away (CDP-ADR-4).
+    pub const DISCARD: Self = Self::from_nonzero(9);
     /// The least port for users without permission (CDP-ADR-4).
     pub const FIRST_USER: u16 = 1024;
     /// The least ephemeral port (CDP-ADR-4).

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use weft_base::NodeId;
-use weft_route::{Identity, Mode, NextHop, Underlay};
+use weft_route::{AddError, Cluster, Identity, Mode, Name, NextHop, Underlay};
 use weft_sync::RwLock;
 
 use crate::random;
@@ -64,6 +64,19 @@ impl Directory {
 
     pub(crate) fn add_peer(&self, node: NodeId, at: SocketAddr) {
         self.nodes.write().cluster_mut().place(node, at.into());
+    }
+
+    /// What `ask` finds in the names of the cluster and of those that were added to it.
+    pub(crate) fn cluster<T>(&self, ask: impl FnOnce(&Cluster) -> T) -> T {
+        ask(self.nodes.read().cluster())
+    }
+
+    pub(crate) fn add_name(&self, name: Name, node: NodeId) -> Result<(), AddError> {
+        self.nodes.write().cluster_mut().add_name(name, node)
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.nodes.read().mode()
     }
 
     /// [CDP-ADR-6] [CDP-ADR-7] Whether `node` may send from `from`.

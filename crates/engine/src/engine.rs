@@ -14,6 +14,7 @@ use std::time::Duration;
 use weft_base::{Instant, NodeId};
 use weft_link::{Link, Udp, UdpOptions};
 use weft_proto::limiter::EchoResetLimiter;
+use weft_route::{AddError, Cluster, Mode, Name};
 use weft_sync::{Mutex, RwLock};
 use weft_wire::Reason;
 
@@ -144,6 +145,26 @@ impl Engine {
     /// Says where `node` is reached; its packets from elsewhere are dropped ([CDP-ADR-6]).
     pub fn add_peer(&self, node: NodeId, at: SocketAddr) {
         self.core.directory.add_peer(node, at);
+    }
+
+    /// Lets `node` be found by `name` too.
+    ///
+    /// # Errors
+    /// When another node is called so.
+    pub fn add_name(&self, name: Name, node: NodeId) -> Result<(), AddError> {
+        self.core.directory.add_name(name, node)
+    }
+
+    /// What `ask` finds in the names of the cluster and of those that were added to it. It is to be short, and to call
+    /// nothing of this engine.
+    pub fn cluster<T>(&self, ask: impl FnOnce(&Cluster) -> T) -> T {
+        self.core.directory.cluster(ask)
+    }
+
+    /// Whether nodes that the cluster does not name may talk to this one.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.core.directory.mode()
     }
 
     // ── The end ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,10 +1,12 @@
 //! What the cluster's owner configured: numbers, names, underlay addresses, networks and I/O nodes.
 
+mod names;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
-use weft_base::NodeId;
+use weft_base::{NodeId, Port};
 
 use crate::network::NetworkSet;
 use crate::{Coordinates, Kind, Member, Name, NetworkId, Underlay, io_set};
@@ -17,6 +19,7 @@ pub const FORWARDS_MAX: u32 = 3;
 pub struct Cluster {
     members: BTreeMap<NodeId, Member>,
     names: BTreeMap<Name, NodeId>,
+    services: BTreeMap<Name, Port>,
     places: BTreeMap<Underlay, NodeId>,
     /// The I/O nodes by host.
     io_hosts: BTreeMap<IpAddr, NodeId>,

@@ -167,6 +167,12 @@ impl Directory {
         self.identity
     }
 
+    /// Whether nodes that the cluster does not name may talk to us.
+    #[must_use]
+    pub const fn mode(&self) -> Mode {
+        self.mode
+    }
+
     /// What the owner configured.
     #[must_use]
     pub const fn cluster(&self) -> &Cluster {

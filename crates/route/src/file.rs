@@ -30,20 +30,18 @@
 //!     io-nodes = ["io-1"]
 //!     "#,
 //! )?;
-//! assert_eq!(file.cluster.find("compute-17").map(|member| member.node), NodeId::new(17));
-//! assert_eq!(file.service("storage").map(|port| port.get()), Some(2000));
-//! # Ok::<(), weft_route::FileError>(())
+//! let there = file.cluster.resolve("compute-17:storage")?;
+//! assert_eq!((there.node, there.port.get()), (NodeId::new(17).unwrap(), 2000));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod raw;
 mod read;
 
-use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 
-use weft_base::Port;
-
-use crate::{Cluster, Mode, Name, NetworkId};
+use crate::{Cluster, Member, Mode, Name, NetworkId};
 use raw::RawFile;
 use read::{Wrong, read};
 
@@ -52,12 +50,41 @@ use read::{Wrong, read};
 pub struct ClusterFile {
     /// Whether nodes that it does not name may talk to ours; strict unless it says otherwise.
     pub mode: Mode,
-    /// Its nodes.
+    /// Its nodes and services.
     pub cluster: Cluster,
     /// The names of its networks; the first is the network with index 1.
     networks: Vec<Name>,
-    services: BTreeMap<Name, Port>,
 }
+
+/// Names that a sentence lists at most.
+const LISTED_MAX: usize = 8;
+
+/// Why it is not clear which node of a cluster somebody is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum WhichError {
+    /// No node has an address of this host.
+    Nobody,
+    /// Several have one: their names, or else numbers.
+    Several(Vec<String>),
+}
+
+impl fmt::Display for WhichError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nobody => {
+                f.write_str("no node of the cluster has an address of this host; say which of them this is")
+            }
+            Self::Several(labels) => {
+                let (listed, rest) = labels.split_at(labels.len().min(LISTED_MAX));
+                write!(f, "{} nodes of the cluster have an address of this host; ", labels.len())?;
+                write!(f, "say which of them this is: {}", listed.join(", "))?;
+                if rest.is_empty() { Ok(()) } else { write!(f, " and {} more", rest.len()) }
+            }
+        }
+    }
+}
+
+impl std::error::Error for WhichError {}
 
 /// What is wrong with a cluster file, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -96,26 +123,27 @@ impl ClusterFile {
         self.networks.get(network.index().checked_sub(1)?)
     }
 
-    /// The port of a service: one of the file, or else `echo` or `discard` ([CDP-ADR-4]).
-    #[must_use]
-    pub fn service(&self, name: &str) -> Option<Port> {
-        let own = name.parse::<Name>().ok().and_then(|name| self.services.get(&name).copied());
-        own.or_else(|| well_known(name))
-    }
-
-    /// The names of all services.
-    pub fn services(&self) -> impl Iterator<Item = (&Name, Port)> {
-        self.services.iter().map(|(name, &port)| (name, port))
+    /// The only node with an address of this host, whose addresses `is_here` knows; `None` in open mode if no node has one.
+    ///
+    /// # Errors
+    /// When none has one, or several have.
+    pub fn own(&self, is_here: impl Fn(IpAddr) -> bool) -> Result<Option<&Member>, WhichError> {
+        let is_own = |member: &&Member| member.at.iter().any(|attachment| is_here(attachment.at.host()));
+        let own: Vec<&Member> = self.cluster.iter().filter(is_own).collect();
+        match own.as_slice() {
+            [only] => Ok(Some(*only)),
+            [] if self.mode == Mode::Open => Ok(None),
+            [] => Err(WhichError::Nobody),
+            several => Err(WhichError::Several(several.iter().map(|member| member.label()).collect())),
+        }
     }
 }
 
-fn well_known(name: &str) -> Option<Port> {
-    let number = match name {
-        "echo" => 7,
-        "discard" => 9,
-        _ => return None,
-    };
-    Port::new(number)
+impl From<(Cluster, Mode)> for ClusterFile {
+    /// What a file would say that describes these nodes, with networks that have no names.
+    fn from((cluster, mode): (Cluster, Mode)) -> Self {
+        Self { mode, cluster, networks: Vec::new() }
+    }
 }
 
 #[cfg(test)]

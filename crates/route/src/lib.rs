@@ -24,6 +24,7 @@
 //! assert_eq!(directory.cluster().find("two").map(|member| member.node), Some(node(2)));
 //! ```
 
+mod address_text;
 mod cluster;
 mod directory;
 mod file;
@@ -33,12 +34,15 @@ mod learned;
 mod member;
 mod mesh;
 mod name;
+mod near;
 mod network;
+mod resolve;
 mod underlay;
 
+pub use address_text::{AddressText, ParseAddressError, PortText};
 pub use cluster::{AddError, CheckError, Cluster, Contradiction, FORWARDS_MAX};
 pub use directory::{Directory, Identity, Mode, NextHop, Side, Source};
-pub use file::{ClusterFile, FileError};
+pub use file::{ClusterFile, FileError, WhichError};
 pub use forwarder::{Forwarder, Hop, NotForwarded};
 pub use io_set::{IoSet, LOSSES_MAX, MEMBERS_MAX, PROBE_INTERVAL};
 pub use learned::LEARNED_MAX;
@@ -46,4 +50,5 @@ pub use member::{Attachment, Kind, Member};
 pub use mesh::Coordinates;
 pub use name::{Name, ParseNameError};
 pub use network::NetworkId;
+pub use resolve::{ResolveError, UnknownNode, UnknownService};
 pub use underlay::Underlay;

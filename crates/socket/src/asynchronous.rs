@@ -28,7 +28,7 @@ use std::future::poll_fn;
 
 use crate::{
     AcceptError, CloseError, CloseResult, ConnectError, Listener, Message, Node, Options, RecvError,
-    SendError, Socket, Target,
+    SendError, Socket, ToTarget,
 };
 
 /// A [`Socket`] whose operations are futures.
@@ -49,7 +49,7 @@ pub struct AsyncListener {
 /// As [`Node::connect`].
 pub async fn connect(
     node: &Node,
-    target: impl Into<Target>,
+    target: impl ToTarget,
     options: &Options,
 ) -> Result<AsyncSocket, ConnectError> {
     let socket = node.connect_start(target, options)?;

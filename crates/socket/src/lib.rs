@@ -29,6 +29,7 @@
 
 pub mod asynchronous;
 mod close;
+mod cluster;
 mod convert;
 mod datagram;
 mod error;
@@ -39,6 +40,7 @@ mod node;
 mod options;
 mod readiness;
 mod reason;
+mod resolve;
 mod socket;
 pub mod stat;
 mod stats;
@@ -46,6 +48,7 @@ mod stream;
 mod target;
 
 pub use close::CloseResult;
+pub use cluster::{LoadError, load_cluster, own_node};
 pub use datagram::Datagram;
 pub use error::{AcceptError, CloseError, ConnectError, Ended, ListenError, OpenError, RecvError, SendError};
 pub use listener::Listener;
@@ -54,14 +57,17 @@ pub use node::{Node, NodeBuilder};
 pub use options::{Coalescing, CongestionControl, Options};
 pub use readiness::{Interest, Readiness};
 pub use reason::{EndReason, errno};
+pub use resolve::ResolveError;
 pub use socket::{Received, Socket};
 pub use stats::{
     Counter, IoNodeStats, LimitedBy, ListenerStats, NodeStats, PortStats, SideStats, SocketStats,
 };
 pub use stream::{Stream, WrongService};
-pub use target::Target;
+pub use target::{Target, ToTarget};
 
 pub use bytes::Bytes;
 pub use weft_base::{Address, NodeId, Port, Service};
-pub use weft_engine::route::{ClusterFile, FileError};
+pub use weft_engine::route::{
+    AddError, AddressText, ClusterFile, FileError, Mode, Name, UnknownNode, UnknownService, WhichError,
+};
 pub use weft_engine::{Scheme, link};

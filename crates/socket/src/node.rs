@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use weft_base::{Address, NodeId, Port};
 use weft_engine::link::Link;
-use weft_engine::route::{Cluster, Mode};
+use weft_engine::route::Cluster;
 use weft_engine::{Engine, Scheme, Settings, Workers};
 
 use crate::convert;
 use crate::handle::Handle;
-use crate::{ConnectError, ListenError, Listener, NodeStats, OpenError, Options, Socket, Target};
+use crate::{
+    AddError, ClusterFile, ConnectError, ListenError, Listener, Mode, Name, NodeStats, OpenError, Options,
+    Socket, ToTarget, cluster,
+};
 
 /// A node of the CDP name space in this process.
 ///
@@ -42,7 +45,7 @@ use crate::{ConnectError, ListenError, Listener, NodeStats, OpenError, Options, 
 /// ```
 #[derive(Clone, Debug)]
 pub struct Node {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
 }
 
 impl Node {
@@ -80,11 +83,12 @@ impl Node {
         Ok(Listener::new(self.engine.clone(), listening, options))
     }
 
-    /// Connects and waits until the connection is open (CDP-ST-1).
+    /// Connects and waits until the connection is open (CDP-ST-1). The target is a [`crate::Target`], what makes one, or a
+    /// text such as `compute-17:storage` ([`Node::resolve`]).
     ///
     /// # Errors
     /// When the target refuses, does not answer in time, or cannot be named; see [`ConnectError`].
-    pub fn connect(&self, target: impl Into<Target>, options: &Options) -> Result<Socket, ConnectError> {
+    pub fn connect(&self, target: impl ToTarget, options: &Options) -> Result<Socket, ConnectError> {
         let socket = self.connect_start(target, options)?;
         socket.connect_finish()?;
         Ok(socket)
@@ -95,12 +99,8 @@ impl Node {
     ///
     /// # Errors
     /// When the target cannot be named or no local port is free.
-    pub fn connect_start(
-        &self,
-        target: impl Into<Target>,
-        options: &Options,
-    ) -> Result<Socket, ConnectError> {
-        let target = target.into();
+    pub fn connect_start(&self, target: impl ToTarget, options: &Options) -> Result<Socket, ConnectError> {
+        let target = target.to_target(self)?;
         let slot = convert::connect(&self.engine, target, options)?;
         Ok(Socket::new(Handle::connecting(self.engine.clone(), slot, options, target)))
     }
@@ -108,6 +108,20 @@ impl Node {
     /// Says where `node` is reached, for connects by node number and for checking its packets (CDP-ADR-6).
     pub fn add_peer(&self, node: NodeId, at: SocketAddr) {
         self.engine.add_peer(node, at);
+    }
+
+    /// Lets `node` be found by `name` too ([`Node::resolve`]), as the ranks of a job are.
+    ///
+    /// # Errors
+    /// When another node is called so.
+    pub fn add_name(&self, name: Name, node: NodeId) -> Result<(), AddError> {
+        self.engine.add_name(name, node)
+    }
+
+    /// Whether nodes that neither its cluster nor its user named may talk to this one.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.engine.mode()
     }
 
     /// A snapshot of all counters: the node, its links, its connections.
@@ -155,7 +169,8 @@ pub struct NodeBuilder {
     workers: Workers,
     spin: Option<Duration>,
     memory_bytes: Option<usize>,
-    cluster: Cluster,
+    cluster: Option<ClusterFile>,
+    name: Option<String>,
     mode: Option<Mode>,
     io_probe: Option<Duration>,
     linger: Option<Duration>,
@@ -204,11 +219,14 @@ impl NodeBuilder {
         self
     }
 
-    /// Nodes, networks and I/O nodes, as a cluster file gives them (CDP-ADR-2, CDP-IO-1), and whether others may talk to
+    /// Nodes, networks, I/O nodes and services of a cluster file (CDP-ADR-2, CDP-IO-1), and whether others may talk to
     /// this node. Connections to a node on another network go through I/O nodes, and survive the loss of one.
     ///
+    /// Which of its nodes this one is, [`NodeBuilder::named`] or [`NodeBuilder::node`] says; otherwise it is the only one
+    /// with an address of this host.
+    ///
     /// ```
-    /// use weft_socket::{ClusterFile, Node, NodeId};
+    /// use weft_socket::{ClusterFile, Node};
     ///
     /// let file = ClusterFile::parse(
     ///     r#"
@@ -223,13 +241,18 @@ impl NodeBuilder {
     ///     at = "127.0.0.1:64992"
     ///     "#,
     /// )?;
-    /// let node = Node::builder().node(NodeId::new(2).unwrap()).cluster(file.cluster, file.mode).open()?;
-    /// assert_eq!(node.underlay().port(), 64992);
+    /// let node = Node::builder().cluster(&file).named("storage").open()?;
+    /// assert_eq!((node.id().get(), node.underlay().port()), (2, 64992));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn cluster(mut self, cluster: Cluster, mode: Mode) -> Self {
-        self.cluster = cluster;
-        self.mode = Some(mode);
+    pub fn cluster(mut self, file: &ClusterFile) -> Self {
+        self.cluster = Some(file.clone());
+        self
+    }
+
+    /// The name of this node in its cluster file, or its number there as text.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
         self
     }
 
@@ -285,20 +308,27 @@ impl NodeBuilder {
     /// Opens the node.
     ///
     /// # Errors
-    /// When the address cannot be bound, or the operating system gives no thread or descriptor.
+    /// When the address cannot be bound, the operating system gives no thread or descriptor, or the cluster file does
+    /// not tell which of its nodes this is.
     pub fn open(self) -> Result<Node, OpenError> {
-        let bind = self.bind.or_else(|| self.cluster.get(self.node?)?.bind_address());
+        let file = self.cluster.unwrap_or_else(|| (Cluster::default(), Mode::Open).into());
+        let own = match (self.node, &self.name) {
+            (Some(node), _) => Some(node),
+            (None, None) if file.cluster.is_empty() => None,
+            (None, name) => cluster::own_node(&file, name.as_deref())?,
+        };
+        let bind = self.bind.or_else(|| file.cluster.get(own?)?.bind_address());
         let bind = bind.unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into());
         let mut settings = Settings::default();
-        settings.node = self.node;
+        settings.node = own;
         settings.bind = bind;
         settings.links = self.links;
         settings.peers = self.peers;
         settings.ports = self.ports.max(1);
         settings.scheme = self.scheme;
         settings.workers = self.workers;
-        settings.cluster = self.cluster;
-        settings.mode = self.mode.unwrap_or(settings.mode);
+        settings.mode = self.mode.unwrap_or(file.mode);
+        settings.cluster = file.cluster;
         settings.io_probe = self.io_probe.unwrap_or(settings.io_probe);
         settings.stat = self.stat_name.map(|name| (name, describe as weft_engine::Describe));
         settings.spin = self.spin.unwrap_or(settings.spin);

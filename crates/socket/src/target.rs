@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use weft_base::{Address, NodeId, Port};
 use weft_engine::link::UnderlayText;
 
+use crate::{Node, ResolveError};
+
 /// The far end of a connect: a node named by its number, or by the underlay address where it is reached.
 ///
 /// ```
@@ -81,5 +83,45 @@ impl From<(SocketAddr, Port)> for Target {
 impl From<(Address, SocketAddr)> for Target {
     fn from((address, at): (Address, SocketAddr)) -> Self {
         Self::Both { address, at }
+    }
+}
+
+/// What names the far end of a connect: a [`Target`], what makes one, or a text such as `compute-17:storage` that the
+/// node looks up ([`Node::resolve`]).
+pub trait ToTarget {
+    /// The target, as `node` knows it.
+    ///
+    /// # Errors
+    /// When a text names nobody.
+    fn to_target(&self, node: &Node) -> Result<Target, ResolveError>;
+}
+
+macro_rules! to_target {
+    ($($known:ty),+) => {
+        $(impl ToTarget for $known {
+            fn to_target(&self, _: &Node) -> Result<Target, ResolveError> {
+                Ok((*self).into())
+            }
+        })+
+    };
+}
+
+to_target!(Target, Address, (NodeId, Port), (SocketAddr, Port), (Address, SocketAddr));
+
+impl ToTarget for str {
+    fn to_target(&self, node: &Node) -> Result<Target, ResolveError> {
+        node.resolve(self)
+    }
+}
+
+impl ToTarget for String {
+    fn to_target(&self, node: &Node) -> Result<Target, ResolveError> {
+        node.resolve(self)
+    }
+}
+
+impl<T: ToTarget + ?Sized> ToTarget for &T {
+    fn to_target(&self, node: &Node) -> Result<Target, ResolveError> {
+        (**self).to_target(node)
     }
 }

@@ -33,12 +33,8 @@ impl Wrong {
 
 pub(super) fn read(raw: &RawFile) -> Result<ClusterFile, Wrong> {
     let networks = read_networks(&raw.networks)?;
-    let mut file = ClusterFile {
-        mode: read_mode(raw.mode.as_ref())?,
-        cluster: Cluster::default(),
-        networks,
-        services: read_services(&raw.services)?,
-    };
+    let mut file = ClusterFile { mode: read_mode(raw.mode.as_ref())?, cluster: Cluster::default(), networks };
+    read_services(&raw.services, &mut file.cluster)?;
     let numbers = read_numbers(&raw.node)?;
     for node in &raw.node {
         let member = read_node(node.as_ref(), &file, &numbers)?;
@@ -101,8 +97,7 @@ fn read_networks(raw: &[Spanned<String>]) -> Result<Vec<Name>, Wrong> {
     Ok(networks)
 }
 
-fn read_services(raw: &BTreeMap<Spanned<String>, Spanned<i64>>) -> Result<BTreeMap<Name, Port>, Wrong> {
-    let mut services = BTreeMap::new();
+fn read_services(raw: &BTreeMap<Spanned<String>, Spanned<i64>>, cluster: &mut Cluster) -> Result<(), Wrong> {
     for (service, number) in raw {
         let name = named(service)?;
         if name.as_str().parse::<u16>().is_ok() {
@@ -114,9 +109,9 @@ fn read_services(raw: &BTreeMap<Spanned<String>, Spanned<i64>>) -> Result<BTreeM
                 format_args!("port {} of service {name} is none; give 1 to 65535", number.as_ref()),
             )
         })?;
-        services.insert(name, port);
+        cluster.add_service(name, port);
     }
-    Ok(services)
+    Ok(())
 }
 
 fn numbered(number: &Spanned<i64>) -> Result<NodeId, Wrong> {

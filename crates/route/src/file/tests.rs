@@ -1,4 +1,4 @@
-use weft_base::NodeId;
+use weft_base::{NodeId, Port};
 
 use super::*;
 use crate::{Coordinates, Kind, Underlay};
@@ -69,7 +69,7 @@ fn a_file_is_read_whole() {
 #[test]
 fn services_have_ports() {
     let read = ClusterFile::parse(&file("")).unwrap();
-    let port = |name: &str| read.service(name).map(Port::get);
+    let port = |name: &str| read.cluster.service(name).map(Port::get);
     assert_eq!(
         (port("storage"), port("echo"), port("discard"), port("other")),
         (Some(2000), Some(7), Some(9), None)

@@ -7,12 +7,14 @@ use std::time::Duration;
 use weft_base::{Address, NodeId, Port, Service};
 
 use crate::reason::errno;
-use crate::{EndReason, Target};
+use crate::{EndReason, ResolveError, Target};
 
 /// Why a connect failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConnectError {
+    /// The text that was to name the target does not (EHOSTUNREACH for somebody unknown, EINVAL for another form).
+    Unresolved(ResolveError),
     /// The target answered with a refusal; the errno is that of the reason.
     Refused {
         /// Where the connect went.
@@ -59,6 +61,7 @@ pub enum ConnectError {
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Unresolved(error) => error.fmt(f),
             Self::Refused { target, reason, detail: None } => {
                 write!(f, "{target} refused the connection because {reason}; check the port and the listener")
             }
@@ -126,6 +129,7 @@ impl ConnectError {
     #[must_use]
     pub fn errno(&self) -> i32 {
         match self {
+            Self::Unresolved(error) => error.errno(),
             Self::Refused { reason: EndReason::None, .. } => errno::ECONNREFUSED, // CDP-ST-13
             Self::Refused { reason, .. } => reason.errno(),
             Self::Absent(_) => errno::ECONNREFUSED,
@@ -138,5 +142,11 @@ impl ConnectError {
             Self::InProgress => errno::EINPROGRESS,
             Self::NodeDown => errno::ENETDOWN,
         }
+    }
+}
+
+impl From<ResolveError> for ConnectError {
+    fn from(error: ResolveError) -> Self {
+        Self::Unresolved(error)
     }
 }

@@ -8,6 +8,8 @@ mod transfer;
 
 use std::io;
 
+use crate::ResolveError;
+
 pub use connect::ConnectError;
 pub use end::{CloseError, Ended};
 pub use listen::{AcceptError, ListenError};
@@ -15,7 +17,7 @@ pub use node::OpenError;
 pub use transfer::{RecvError, SendError};
 
 /// The kind that `std` gives an errno, where it has one.
-fn kind_of(errno: i32) -> io::ErrorKind {
+pub(crate) fn kind_of(errno: i32) -> io::ErrorKind {
     io::Error::from_raw_os_error(errno).kind()
 }
 
@@ -32,7 +34,7 @@ macro_rules! into_io {
     )*};
 }
 
-into_io!(ListenError, ConnectError, AcceptError, SendError, CloseError);
+into_io!(ResolveError, ListenError, ConnectError, AcceptError, SendError, CloseError);
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@ use std::{fmt, io};
 
 use super::kind_of;
 use crate::reason::errno;
+use crate::{UnknownNode, WhichError};
 
 /// Why a node could not be opened.
 #[derive(Debug)]
@@ -24,6 +25,10 @@ pub enum OpenError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// The cluster has no node that is called as this one is to be.
+    Unknown(UnknownNode),
+    /// The cluster does not tell which of its nodes this is.
+    Which(WhichError),
     /// An option of the builder does not make sense.
     Invalid {
         /// The sentence that says so.
@@ -43,6 +48,8 @@ impl fmt::Display for OpenError {
             Self::System { what, source } => {
                 write!(f, "cannot get {what}: {source}; look at the limits of this process (ulimit -a)")
             }
+            Self::Unknown(error) => error.fmt(f),
+            Self::Which(error) => error.fmt(f),
             Self::Invalid { why } => f.write_str(why),
         }
     }
@@ -56,7 +63,7 @@ impl OpenError {
             Self::Bind { source, .. } | Self::System { source, .. } => {
                 source.raw_os_error().unwrap_or(errno::EINVAL)
             }
-            Self::Invalid { .. } => errno::EINVAL,
+            Self::Unknown(_) | Self::Which(_) | Self::Invalid { .. } => errno::EINVAL,
         }
     }
 }
@@ -65,6 +72,8 @@ impl std::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Bind { source, .. } | Self::System { source, .. } => Some(source),
+            Self::Unknown(error) => Some(error),
+            Self::Which(error) => Some(error),
             Self::Invalid { .. } => None,
         }
     }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_forward::IoNode;
-use weft_route::{Attachment, Cluster, ClusterFile, Forwarder, Mode, Underlay};
+use weft_route::{Attachment, ClusterFile, Forwarder, Underlay};
 use weft_socket::link::{Link, Udp};
 use weft_socket::{Node, NodeId, SideStats, Socket};
 
-fn cluster() -> Cluster {
+fn cluster() -> ClusterFile {
     let text = r#"
         networks = ["lan", "mesh"]
         [[node]]
@@ -26,7 +26,7 @@ fn cluster() -> Cluster {
         kind = "io"
         at = { lan = "127.61.1.12", mesh = "127.61.2.12" }
     "#;
-    ClusterFile::parse(text).unwrap().cluster
+    ClusterFile::parse(text).unwrap()
 }
 
 pub(crate) fn id(number: u32) -> NodeId {
@@ -35,11 +35,11 @@ pub(crate) fn id(number: u32) -> NodeId {
 
 pub(crate) fn node(number: u32) -> Node {
     let probe = Duration::from_millis(20);
-    Node::builder().node(id(number)).cluster(cluster(), Mode::Strict).io_probe(probe).open().unwrap()
+    Node::builder().node(id(number)).cluster(&cluster()).io_probe(probe).open().unwrap()
 }
 
 pub(crate) fn io_node(number: u32) -> IoNode {
-    let cluster = cluster();
+    let cluster = cluster().cluster;
     let open = |&Attachment { network, at: Underlay::Udp(at) }: &Attachment| {
         (network, Arc::new(Udp::bind(at).unwrap()) as Arc<dyn Link>)
     };

@@ -2,16 +2,16 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use weft_base::{NodeId, Port};
-use weft_route::{ClusterFile, Member, Mode, Name, Underlay};
-use weft_socket::{Address, Target as SocketTarget};
+use weft_route::{Cluster, ClusterFile, Member, Mode, Name, Underlay, UnknownNode, WhichError};
+use weft_socket::{Address, LoadError, OpenError, Target as SocketTarget, load_cluster, own_node};
 
-use super::NodeFlags;
+use super::{NodeFlags, told};
 use crate::exit::{Code, Failure, cause};
 use crate::target::Target;
 use crate::units::parse_duration;
@@ -130,15 +130,16 @@ impl ThisCluster {
     }
 
     fn read(path: &Path) -> Result<Self, Failure> {
-        let shown = path.to_string_lossy();
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            let what = format!("cannot read the cluster file {shown}: {}", cause(&error));
-            Failure::new(Code::Source, what, "give another with --cluster FILE")
-        })?;
-        let file = ClusterFile::parse(&text).map_err(|error| {
-            let text = error.to_string();
-            let (what, next) = text.split_once("; ").unwrap_or((&text, "correct the file"));
-            Failure::new(Code::Usage, format!("{shown}, {what}"), next)
+        let file = load_cluster(path).map_err(|error| match &error {
+            LoadError::Read { source, .. } => {
+                let what = format!("cannot read the cluster file {}: {}", path.display(), cause(source));
+                Failure::new(Code::Source, what, "give another with --cluster FILE")
+            }
+            LoadError::Wrong { .. } => {
+                let failure = told(Code::Usage, &error);
+                let next = if failure.next.is_empty() { "correct the file".to_owned() } else { failure.next };
+                Failure { next, ..failure }
+            }
         })?;
         Ok(Self { file, path: path.to_owned() })
     }
@@ -147,30 +148,31 @@ impl ThisCluster {
     /// open mode if there is none.
     ///
     /// # Errors
-    /// [`Code::Usage`] if it is not clear.
+    /// [`Code::Usage`] if it is not clear, [`Code::UnknownHost`] if there is no such node.
     pub fn own(&self, wanted: Option<&NodeName>) -> Result<Option<&Member>, Failure> {
-        if let Some(wanted) = wanted {
-            let found = match wanted {
-                NodeName::Number(number) => self.file.cluster.get(*number),
-                NodeName::Name(name) => self.file.cluster.find(name.as_str()),
-            };
-            return match found {
-                None if self.file.mode == Mode::Open && matches!(wanted, NodeName::Number(_)) => Ok(None),
-                None => Err(self.unknown(&wanted.to_string())),
-                found => Ok(found),
-            };
-        }
-        let next = "say which with --node NAME";
-        match here(&self.file)?.as_slice() {
-            [own] => Ok(Some(own)),
-            [] if self.file.mode == Mode::Open => Ok(None),
-            [] => {
-                let what = format!("no node of {} has an address of this host", self.path.display());
+        let name = wanted.map(NodeName::to_string);
+        let failure = |code, what: String| Err(Failure::new(code, what, "say which with --node NAME"));
+        match own_node(&self.file, name.as_deref()) {
+            Ok(own) => Ok(own.and_then(|own| self.file.cluster.get(own))),
+            // A node that an open file does not name may still have a number.
+            Err(OpenError::Unknown(_))
+                if self.file.mode == Mode::Open && matches!(wanted, Some(NodeName::Number(_))) =>
+            {
+                Ok(None)
+            }
+            Err(OpenError::Unknown(unknown)) => Err(self.unknown(&unknown)),
+            Err(OpenError::Which(WhichError::Nobody)) => failure(
+                Code::Usage,
+                format!("no node of {} has an address of this host", self.path.display()),
+            ),
+            Err(OpenError::Which(WhichError::Several(names))) => {
+                let what = format!("{} nodes of {} are on this host", names.len(), self.path.display());
+                let next = format!("say which with --node NAME: {}", listed(&names));
                 Err(Failure::new(Code::Usage, what, next))
             }
-            several => {
-                let what = format!("{} nodes of {} are on this host", several.len(), self.path.display());
-                Err(Failure::new(Code::Usage, what, format!("{next}: {}", labels(several.iter().copied()))))
+            Err(error) => {
+                let told = told(Code::Other, &error);
+                failure(told.code, told.what)
             }
         }
     }
@@ -184,47 +186,47 @@ impl ThisCluster {
         target: &Target,
         default_port: Port,
     ) -> Result<Option<(SocketTarget, SocketAddr)>, Failure> {
-        let number = || self.file.cluster.get(target.host.parse().ok()?);
-        let by_address = || {
-            let ip: IpAddr = target.host.parse().ok()?;
-            self.file.cluster.iter().find(|member| member.is_at_host(Underlay::Udp((ip, 0).into())))
-        };
-        let port = target.port(|service| self.file.service(service), default_port)?;
-        match self.file.cluster.find(&target.host).or_else(number).or_else(by_address) {
-            Some(member) => {
+        let port = port_of(&self.file.cluster, target, default_port)?;
+        match self.file.cluster.member(&target.host) {
+            Ok(member) => {
                 let Underlay::Udp(at) =
                     member.at.first().map_or(Underlay::Udp(([0; 4], 0).into()), |first| first.at);
                 Ok(Some((Address { node: member.node, port }.into(), at)))
             }
-            None if self.file.mode == Mode::Open => Ok(None),
-            None => Err(self.unknown(&target.host)),
+            Err(_) if self.file.mode == Mode::Open => Ok(None),
+            Err(unknown) => Err(self.unknown(&unknown)),
         }
     }
 
-    fn unknown(&self, name: &str) -> Failure {
-        let what = format!("no node of {} is called {name:?}", self.path.display());
-        let next = format!("it has {}; --cluster none goes without it", labels(self.file.cluster.iter()));
-        Failure::new(Code::UnknownHost, what, next)
+    fn unknown(&self, unknown: &UnknownNode) -> Failure {
+        let what = format!("no node of {} is called {:?}", self.path.display(), unknown.wanted);
+        let has = if unknown.near.is_empty() {
+            format!("it has {}", listed(&self.file.cluster.iter().map(Member::label).collect::<Vec<_>>()))
+        } else {
+            format!("close to it are {}", unknown.near.join(", "))
+        };
+        Failure::new(Code::UnknownHost, what, format!("{has}; --cluster none goes without the file"))
     }
 }
 
-/// Some names, and how many more there are.
-fn labels<'a>(members: impl Iterator<Item = &'a Member>) -> String {
-    let all: Vec<_> = members.map(Member::label).collect();
-    let rest = all.len().saturating_sub(LISTED_MAX);
-    let listed = all[..all.len() - rest].join(", ");
-    if rest > 0 { format!("{listed} and {rest} more") } else { listed }
+/// The port of `target`, by the services of `cluster` if it has a name there, and `default` if `target` has none.
+///
+/// # Errors
+/// [`Code::UnknownHost`] if no service is called so.
+pub(super) fn port_of(cluster: &Cluster, target: &Target, default: Port) -> Result<Port, Failure> {
+    let port = cluster.port(target).map_err(|unknown| {
+        let next = "give a port, or a cluster file that has the service under [services]";
+        let failure = told(Code::UnknownHost, &unknown);
+        if unknown.near.is_empty() { Failure::new(failure.code, failure.what, next) } else { failure }
+    })?;
+    Ok(port.unwrap_or(default))
 }
 
-/// The nodes that have an address of this host.
-fn here(file: &ClusterFile) -> Result<Vec<&Member>, Failure> {
-    let interfaces = weft_link::interfaces().map_err(|error| {
-        let what = format!("cannot look at the interfaces of this host: {}", cause(&error));
-        Failure::new(Code::Other, what, "say which node this is with --node NAME")
-    })?;
-    let is_here = |at: IpAddr| at.is_loopback() || interfaces.iter().any(|interface| interface.address == at);
-    let members = file.cluster.iter();
-    Ok(members.filter(|member| member.at.iter().any(|attachment| is_here(attachment.at.host()))).collect())
+/// Some names, and how many more there are.
+fn listed(names: &[String]) -> String {
+    let (first, rest) = names.split_at(names.len().min(LISTED_MAX));
+    let first = first.join(", ");
+    if rest.is_empty() { first } else { format!("{first} and {} more", rest.len()) }
 }
 
 impl NodeFlags {
@@ -287,7 +289,11 @@ mod tests {
                 "{found}"
             );
         }
-        assert!(find(&strict, "farr").unwrap_err().contains("no node of cluster.toml is called \"farr\""));
+        let unknown = find(&strict, "farr").unwrap_err();
+        assert!(
+            unknown.contains("no node of cluster.toml is called \"farr\"; close to it are far"),
+            "{unknown}"
+        );
         assert!(find(&strict, "far:stor").unwrap_err().contains("no service is called \"stor\""));
         assert_eq!(find(&cluster(&format!("mode = \"open\"\n{TWO}")), "example.org"), Ok(None));
     }

@@ -25,6 +25,7 @@ pub fn listen_failure(error: &ListenError) -> Failure {
 #[must_use]
 pub fn connect_failure(error: &ConnectError) -> Failure {
     let code = match error {
+        ConnectError::Unresolved(_) => Code::UnknownHost,
         ConnectError::Refused { reason, .. } => refusal(*reason),
         ConnectError::Absent(_) => refusal(EndReason::Refused),
         ConnectError::TimedOut { .. } => Code::NoAnswer,

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use weft_base::{NodeId, Port, Service, limits};
 use weft_link::Faults;
+use weft_route::Cluster;
 use weft_socket::{Address, Coalescing, CongestionControl, Options, Target as SocketTarget};
 
+use super::cluster::port_of;
 use super::{ClusterFlags, JobFlags, LinkChoice, NodeName};
 use crate::exit::Failure;
-use crate::target::Target;
+use crate::target::{Target, ethernet, look_up};
 use crate::units::{parse_bytes, parse_duration};
 
 /// What this end is.
@@ -119,11 +121,11 @@ impl PeerFlags {
         let at = match self.peer_underlay {
             Some(at) => at,
             None => match node.link {
-                LinkChoice::Udp => target.resolve(self.underlay_port, node.bind.map(|at| at.ip()))?,
-                LinkChoice::Packet(_) => target.ethernet()?,
+                LinkChoice::Udp => look_up(&target.host, self.underlay_port, node.bind.map(|at| at.ip()))?,
+                LinkChoice::Packet(_) => ethernet(&target.host)?,
             },
         };
-        let port = target.port(|_| None, default_port)?;
+        let port = port_of(&Cluster::default(), target, default_port)?;
         let peer = match self.peer_node {
             Some(node) => (Address { node, port }, at).into(),
             None => (at, port).into(),

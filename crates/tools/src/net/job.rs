@@ -1,14 +1,11 @@
 //! The job that a launcher started this process in: its rank is a node, and the other ranks have names.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use weft_base::NodeId;
-use weft_launch::{Card, DetectError, ExchangeError, Launch, Place, PlacesError, Reach, ReachError};
-use weft_link::Mac;
+use weft_launch::{ExchangeError, Job, JoinError, Place, PlacesError, Reach};
 use weft_socket::Node;
 
-use super::NodeFlags;
+use super::{NodeFlags, told};
 use crate::exit::{Code, Failure};
 use crate::units::parse_duration;
 
@@ -43,78 +40,39 @@ pub struct JobFlags {
     pub reach: Option<Reach>,
 }
 
-/// A job in which this process is a rank.
-pub(super) struct Job {
-    launch: Launch,
-    flags: JobFlags,
-}
-
-impl Job {
-    /// The job of this process, if `flags` let it be in one.
-    pub(super) fn find(flags: &NodeFlags) -> Result<Option<Self>, Failure> {
-        if flags.job.launcher == LauncherChoice::Off {
+impl NodeFlags {
+    /// The job of this process, if these flags let it be in one.
+    ///
+    /// # Errors
+    /// When its launcher cannot be asked, or the flags want another number.
+    pub(super) fn job(&self) -> Result<Option<Job>, Failure> {
+        if self.job.launcher == LauncherChoice::Off {
             return Ok(None);
         }
-        let launch = Launch::detect().map_err(|error| detect_failure(&error))?;
-        // An interactive shell under `srun` is a job of one rank, and its commands are nobody's ranks.
-        let Some(launch) = launch.filter(|launch| launch.size() > 1) else { return Ok(None) };
-        let job = Self { launch, flags: flags.job.clone() };
-        let own = job.node()?;
-        match flags.number()? {
-            Some(node) if node != own => {
-                let what = format!("--node {node}, but this is {} and so node {own}", job.name());
+        let Some(job) = Job::find().map_err(|error| failure(Code::Other, &error.to_string()))? else {
+            return Ok(None);
+        };
+        match self.number()? {
+            Some(node) if node != job.node() => {
+                let what = format!("--node {node}, but this is {job} and so node {}", job.node());
                 Err(Failure::new(Code::Usage, what, "leave --node out, or give --launcher off"))
             }
-            _ => Ok(Some(job)),
+            _ => Ok(Some(job.with_reach(self.job.reach.clone()))),
         }
     }
+}
 
-    /// The number of this rank.
-    pub(super) fn node(&self) -> Result<NodeId, Failure> {
-        weft_launch::node_of(self.launch.rank()).ok_or_else(|| {
-            Failure::new(Code::Other, format!("no node is {}", self.name()), "start fewer ranks")
-        })
+/// Tells all ranks where `node` is, and `node` where all ranks are and what they are called; waits for them.
+pub(super) fn join(job: Job, node: &Node, wait: Duration) -> Result<Vec<Place>, Failure> {
+    let places = job.join(node.underlay(), wait).map_err(|error| join_failure(&error))?;
+    for place in places.iter().filter(|place| place.node != node.id()) {
+        node.add_peer(place.node, place.at);
+        // Names of ranks are plain and each is given once; a host whose name is none is called by its rank.
+        place.names.iter().filter_map(|name| name.parse().ok()).for_each(|name| {
+            let _ = node.add_name(name, place.node);
+        });
     }
-
-    /// The name of this rank, and of how many it is one.
-    fn name(&self) -> String {
-        format!("{} of {}", weft_launch::rank_name(self.launch.rank()), self.launch.size())
-    }
-
-    /// Where this rank binds if nothing else is said: the address that the others are told, so that what it sends comes
-    /// from there. Who speaks to somebody outside of the job needs an address that reaches there.
-    pub(super) fn bind(&self, speaks_outside: bool) -> Result<SocketAddr, Failure> {
-        let is_one_host = self.launch.is_one_host() && !speaks_outside;
-        let ip =
-            Reach::address(self.flags.reach.as_ref(), is_one_host).map_err(|error| reach_failure(&error))?;
-        Ok((ip, 0).into())
-    }
-
-    /// Tells all ranks where `node` is, and `node` where all ranks are; waits for them.
-    pub(super) fn join(self, node: &Node) -> Result<Vec<Place>, Failure> {
-        let at = self.told(node.underlay())?;
-        let (own, wait) = (node.id(), self.flags.launcher_wait);
-        let cards = self.launch.exchange(&Card::of_this_host(at).emit(), wait);
-        let cards = cards.map_err(|error| exchange_failure(&error))?;
-        let places = weft_launch::places(&cards).map_err(|error| places_failure(&error))?;
-        for place in places.iter().filter(|place| place.node != own) {
-            node.add_peer(place.node, place.at);
-        }
-        Ok(places)
-    }
-
-    /// What the others are told of a socket at `bound`: an address in place of a wildcard.
-    fn told(&self, bound: SocketAddr) -> Result<SocketAddr, Failure> {
-        if !bound.ip().is_unspecified() || Mac::of_underlay(bound).is_some() {
-            return Ok(bound);
-        }
-        let ip = self.bind(false)?.ip();
-        if ip.is_ipv4() == bound.is_ipv4() {
-            return Ok((ip, bound.port()).into());
-        }
-        let what = format!("{bound} is bound, which does not receive what other ranks send to {ip}");
-        Err(Failure::new(Code::Address, what, "give --bind with an address, or --reach with a network"))
-    }
+    Ok(places)
 }
 
 /// A failure with the next step of the error, or to go on without a launcher.
@@ -123,8 +81,17 @@ fn failure(code: Code, text: &str) -> Failure {
     Failure::new(code, what, format!("{next}, or give --launcher off"))
 }
 
-fn detect_failure(error: &DetectError) -> Failure {
-    failure(Code::Other, &error.to_string())
+fn join_failure(error: &JoinError) -> Failure {
+    match error {
+        JoinError::Reach(error) => told(Code::Address, error),
+        JoinError::Exchange(error) => exchange_failure(error),
+        JoinError::Places(error) => places_failure(error),
+        JoinError::Family { .. } => {
+            let what = told(Code::Address, error).what;
+            Failure::new(Code::Address, what, "give --bind with an address, or --reach with a network")
+        }
+        _ => failure(Code::Other, &error.to_string()),
+    }
 }
 
 fn exchange_failure(error: &ExchangeError) -> Failure {
@@ -145,10 +112,4 @@ fn places_failure(error: &PlacesError) -> Failure {
     }
     let is_strange = matches!(error, PlacesError::NoCard { .. });
     failure(if is_strange { Code::Protocol } else { Code::Address }, &text)
-}
-
-fn reach_failure(error: &ReachError) -> Failure {
-    let text = error.to_string();
-    let (what, next) = text.split_once("; ").unwrap_or((&text, ""));
-    Failure::new(Code::Address, what, next)
 }

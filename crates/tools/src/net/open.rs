@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use weft_base::{NodeId, limits};
-use weft_launch::Place;
+use weft_launch::{Job, Place};
 use weft_link::{Ethernet, EthernetOptions, Fault, FaultCounts, Faults, Link, Pcap, Trace, Udp};
 use weft_route::Member;
 use weft_socket::{Node, OpenError};
 
-use super::job::Job;
-use super::{LinkChoice, NodeFlags, ThisCluster};
+use super::{LinkChoice, NodeFlags, ThisCluster, job};
 use crate::exit::{Code, Failure, cause};
 use crate::signal;
 
@@ -55,6 +54,7 @@ pub struct Opened {
     pub node: Node,
     /// The job to join.
     job: Mutex<Option<Job>>,
+    launcher_wait: Duration,
     fault: Option<Arc<Fault<Arc<dyn Link>>>>,
     pcap: Option<Arc<Pcap<Arc<dyn Link>, File>>>,
 }
@@ -75,12 +75,13 @@ impl LocalNode {
     /// launcher does wrong.
     pub fn open(flags: &NodeFlags, role: Role, command: &str) -> Result<Self, Failure> {
         let named = ThisCluster::named(&flags.cluster)?;
-        let job = if named.is_none() { Job::find(flags)? } else { None };
+        let job = if named.is_none() { flags.job()? } else { None };
         let Some(job) = job else {
             let cluster = if named.is_some() { named } else { ThisCluster::of_host(&flags.cluster)? };
             return Self::open_in(flags, role, command, cluster.as_ref());
         };
-        let bind = flags.bind.map_or_else(|| job.bind(false), Ok)?;
+        let bind =
+            flags.bind.map_or_else(|| job.bind(false).map_err(|error| told(Code::Address, &error)), Ok)?;
         Self::open_at(flags, bind, command, Some(job), None)
     }
 
@@ -109,7 +110,7 @@ impl LocalNode {
             flags.stat_name.clone().unwrap_or_else(|| format!("{command}-{}", std::process::id()));
         let mut builder = Node::builder().bind(bind).workers(flags.workers).stat_name(stat_name);
         let number = match (&job, cluster) {
-            (Some(job), _) => Some(job.node()?),
+            (Some(job), _) => Some(job.node()),
             (None, Some((_, Some(own)))) => Some(own),
             (None, _) => flags.number()?,
         };
@@ -117,7 +118,7 @@ impl LocalNode {
             builder = builder.node(number);
         }
         if let Some((cluster, _)) = cluster {
-            builder = builder.cluster(cluster.file.cluster.clone(), cluster.file.mode);
+            builder = builder.cluster(&cluster.file);
         }
         if let Some(interval) = flags.cluster.io_probe {
             builder = builder.io_probe(interval);
@@ -143,7 +144,8 @@ impl LocalNode {
         }
         let node = builder.open().map_err(|error| open_failure(&error, bind))?;
         let job = Mutex::new(job);
-        Ok(Self(Arc::new(Opened { node, job, fault: opened.fault, pcap: opened.pcap })))
+        let launcher_wait = flags.job.launcher_wait;
+        Ok(Self(Arc::new(Opened { node, job, launcher_wait, fault: opened.fault, pcap: opened.pcap })))
     }
 
     /// Joins the job, if there is one and it has not been done: waits until all ranks have come, and tells the node where
@@ -154,7 +156,7 @@ impl LocalNode {
     /// reached.
     pub fn join(&self) -> Result<Vec<Place>, Failure> {
         let job = self.job.lock().unwrap_or_else(PoisonError::into_inner).take();
-        job.map_or_else(|| Ok(Vec::new()), |job| job.join(&self.node))
+        job.map_or_else(|| Ok(Vec::new()), |job| job::join(job, &self.node, self.launcher_wait))
     }
 
     /// Ends the node in good order: connections are closed, the recording is complete.

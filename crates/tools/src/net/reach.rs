@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 
 use weft_base::Port;
 use weft_launch::{Place, is_rank_name};
+use weft_route::Cluster;
 use weft_socket::{Address, Target as SocketTarget};
 
-use super::job::Job;
-use super::{LocalNode, NodeFlags, PeerFlags, Role, ThisCluster};
+use super::cluster::port_of;
+use super::{LocalNode, NodeFlags, PeerFlags, Role, ThisCluster, told};
 use crate::exit::{Code, Failure};
 use crate::target::Target;
 
@@ -34,7 +35,7 @@ pub fn reach(
     command: &str,
 ) -> Result<Reached, Failure> {
     let named = ThisCluster::named(&node.cluster)?;
-    let job = if named.is_none() { Job::find(node)? } else { None };
+    let job = if named.is_none() { node.job()? } else { None };
     let Some(job) = job else {
         let cluster = if named.is_some() { named } else { ThisCluster::of_host(&node.cluster)? };
         let is_told = peer.peer_node.is_some() || peer.peer_underlay.is_some();
@@ -48,12 +49,15 @@ pub fn reach(
         let local = LocalNode::open_in(node, Role::Client(at.ip()), command, cluster.as_ref())?;
         return Ok(Reached { local, peer, at });
     };
-    let bind = node.bind.map_or_else(|| job.bind(!is_rank_name(&target.host)), Ok)?;
+    let bind = node.bind.map_or_else(
+        || job.bind(!is_rank_name(&target.host)).map_err(|error| told(Code::Address, &error)),
+        Ok,
+    )?;
     let local = LocalNode::open_at(node, bind, command, Some(job), None)?;
     let places = local.join()?;
     let is_told = peer.peer_node.is_some() || peer.peer_underlay.is_some();
     if let Some(place) = find(&places, target)?.filter(|_| !is_told) {
-        let address = Address { node: place.node, port: target.port(|_| None, default_port)? };
+        let address = Address { node: place.node, port: port_of(&Cluster::default(), target, default_port)? };
         return Ok(Reached { local, peer: (address, place.at).into(), at: place.at });
     }
     let bound = NodeFlags { bind: Some(local.node.underlay()), ..node.clone() };
