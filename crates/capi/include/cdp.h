@@ -57,7 +57,8 @@ struct cdp_addr {
 #define CDP_ADDR_TEXT_MAX 96
 
 /*
- * Reads "HOST:PORT" into *addr: HOST is a name or an IP address (IPv6 in brackets), PORT the CDP port.
+ * Reads "HOST:PORT" into *addr: HOST is a name or an IP address (IPv6 in brackets), PORT the CDP port. Names of a cluster
+ * file are for cdp_node_resolve().
  * underlay_port: UDP port of that host; 0 takes CDP_UDP_PORT.
  * errno: EINVAL text of another form; EHOSTUNREACH host unknown.
  */
@@ -72,9 +73,10 @@ int cdp_addr_text(const struct cdp_addr *addr, char *text, size_t len);
 /* ---- Nodes ------------------------------------------------------------------------------------------------------ */
 
 /* Flags of a node. */
-#define CDP_NODE_STRICT 1  /* drop packets from nodes that were not named by cdp_node_peer() (default: open mode) */
+#define CDP_NODE_STRICT 1  /* drop packets from nodes that neither the cluster file nor cdp_node_peer() named */
 #define CDP_NODE_SPIN 2    /* dedicated workers poll without ever sleeping */
 #define CDP_NODE_NO_SPIN 4 /* callers that wait sleep at once; spin_us means nothing */
+#define CDP_NODE_OPEN 8    /* take packets from any node; without both flags the cluster file says, else open */
 
 /* How a node's table of connections is locked. */
 #define CDP_SCHEME_DEFAULT 0 /* the one that measured best */
@@ -86,22 +88,27 @@ int cdp_addr_text(const struct cdp_addr *addr, char *text, size_t len);
 struct cdp_node_config {
     uint32_t size;            /* sizeof(struct cdp_node_config) */
     uint32_t flags;           /* CDP_NODE_... */
-    uint32_t node;            /* number; 0: a random unregistered one (CDP-ADR-8) */
+    uint32_t node;            /* number; 0: that of name, else of the node of the cluster file with an address of
+                                 this host; without a file a random unregistered one (CDP-ADR-8) */
     uint32_t ports;           /* UDP sockets that share the address; 0: 1 */
     uint32_t workers;         /* threads that do nothing but move packets; 0: callers do it while they wait */
     uint32_t linger_ms;       /* how long the end of the process waits for connections to close; 0: 2000 */
     uint32_t scheme;          /* CDP_SCHEME_... */
     uint32_t spin_us;         /* longest time a waiting caller polls before it sleeps; 0: 50 */
     uint64_t memory_bytes;    /* memory that may be promised to peers (CDP-LIM-13); 0: half of the machine's */
-    const char *bind;         /* "IP:PORT" of the UDP socket; NULL: any port on all IPv4 interfaces */
+    const char *bind;         /* "IP:PORT" of the UDP socket; NULL: as the cluster file says, else any port on all
+                                 IPv4 interfaces */
     const char *stat_name;    /* name under which "weft stat" finds this node; NULL: not offered */
+    const char *cluster;      /* path of the cluster file, docs/cluster.md; NULL: none */
+    const char *name;         /* name or number of this node in the cluster file; NULL: see node */
 };
-#define CDP_NODE_CONFIG_INIT { sizeof(struct cdp_node_config), 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL }
+#define CDP_NODE_CONFIG_INIT { sizeof(struct cdp_node_config), 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL }
 
 /*
  * Opens the default node, on which cdp_socket() makes sockets. Without this call, the first cdp_socket() opens it with
  * CDP_NODE_CONFIG_INIT: good for clients, whose UDP port may be any. config: NULL is CDP_NODE_CONFIG_INIT.
- * errno: EALREADY it is open; EINVAL a field makes no sense; what socket(2) and bind(2) say.
+ * errno: EALREADY it is open; EINVAL a field makes no sense, the cluster file is wrong or does not tell which node this
+ * is; what open(2) says of the cluster file, and what socket(2) and bind(2) say.
  */
 int cdp_init(const struct cdp_node_config *config);
 
@@ -116,6 +123,18 @@ int cdp_node_open(const struct cdp_node_config *config);
  * errno: EINVAL node or underlay is missing in *addr.
  */
 int cdp_node_peer(int node, const struct cdp_addr *addr);
+
+/*
+ * Finds who text means to a node: "NAME:SERVICE" as its cluster file names them. In place of the name may stand the
+ * number or an underlay address of the node, in place of the service a port; "echo" and "discard" are always known. An
+ * open node also takes "HOST:PORT", for whichever node is at CDP_UDP_PORT of that host, as cdp_resolve() does.
+ * errno: EINVAL text of another form, or an unknown service; EHOSTUNREACH nobody is called so: cdp_error() then tells
+ * the names that are close to it.
+ */
+int cdp_node_resolve(int node, const char *text, struct cdp_addr *addr);
+
+/* Returns CDP_NODE_STRICT or CDP_NODE_OPEN. */
+int cdp_node_mode(int node);
 
 /* Gives the number of a node and the underlay address of its first link; port is 0. */
 int cdp_node_address(int node, struct cdp_addr *addr);

@@ -105,6 +105,16 @@ impl From<Address> for CdpAddr {
     }
 }
 
+impl From<Target> for CdpAddr {
+    fn from(target: Target) -> Self {
+        match target {
+            Target::Address(address) => address.into(),
+            Target::Underlay { at, port } => Self { port: port.get(), ..Self::default() }.with_underlay(at),
+            Target::Both { address, at } => Self::from(address).with_underlay(at),
+        }
+    }
+}
+
 /// Reads `HOST:PORT` into `*addr`; see `cdp.h`.
 ///
 /// # Safety

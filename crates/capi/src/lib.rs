@@ -61,9 +61,9 @@ pub use fiber_locks::{
     fiber_wait_until, fiber_wait_words, fiber_word_lock, fiber_word_unlock,
 };
 pub use node::{
-    CDP_NODE_DEFAULT, CDP_NODE_NO_SPIN, CDP_NODE_SPIN, CDP_NODE_STRICT, CDP_SCHEME_COARSE,
+    CDP_NODE_DEFAULT, CDP_NODE_NO_SPIN, CDP_NODE_OPEN, CDP_NODE_SPIN, CDP_NODE_STRICT, CDP_SCHEME_COARSE,
     CDP_SCHEME_DEFAULT, CDP_SCHEME_EPOCH, CDP_SCHEME_FINE, CdpNodeConfig, cdp_init, cdp_node_address,
-    cdp_node_close, cdp_node_open, cdp_node_peer,
+    cdp_node_close, cdp_node_mode, cdp_node_open, cdp_node_peer, cdp_node_resolve,
 };
 pub use options::{CDP_COALESCE_BUSY, CDP_COALESCE_OFF, CDP_CUBIC, CDP_FIXED, CDP_MODEL, OPTIONS, OptionRow};
 pub use socket::{

@@ -5,18 +5,20 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
-use weft_socket::{Node, NodeBuilder, NodeId, OpenError, Scheme};
+use weft_socket::{Mode, Node, NodeBuilder, NodeId, OpenError, Scheme, load_cluster};
 
 use crate::addr::CdpAddr;
 use crate::boundary::{self, Failure};
 use crate::descriptors::{self, Named};
 
-/// Drop packets from nodes that were not named as peers.
+/// Drop packets from nodes that neither the cluster file nor the user named.
 pub const CDP_NODE_STRICT: u32 = 1;
 /// Dedicated workers poll without ever sleeping.
 pub const CDP_NODE_SPIN: u32 = 2;
 /// Callers that wait sleep at once.
 pub const CDP_NODE_NO_SPIN: u32 = 4;
+/// Take packets from any node.
+pub const CDP_NODE_OPEN: u32 = 8;
 /// The scheme that measured best.
 pub const CDP_SCHEME_DEFAULT: u32 = 0;
 /// The papers' coarse-grain lock.
@@ -37,9 +39,9 @@ const LINGER: Duration = Duration::from_secs(2);
 pub struct CdpNodeConfig {
     /// Bytes of this struct in the program that fills it.
     pub size: u32,
-    /// `CDP_NODE_STRICT`, `CDP_NODE_SPIN`.
+    /// `CDP_NODE_STRICT` and its like.
     pub flags: u32,
-    /// Node number; 0 for a random unregistered one.
+    /// Node number; 0 for that of the cluster file, or a random unregistered one.
     pub node: u32,
     /// UDP sockets that share the address; 0 for one.
     pub ports: u32,
@@ -57,6 +59,10 @@ pub struct CdpNodeConfig {
     pub bind: *const c_char,
     /// Name under which the statistics are offered; NULL for none.
     pub stat_name: *const c_char,
+    /// Path of the cluster file; NULL for none.
+    pub cluster: *const c_char,
+    /// Name of the node in the cluster file; NULL to find it by the addresses of this host.
+    pub name: *const c_char,
 }
 
 impl CdpNodeConfig {
@@ -72,17 +78,18 @@ impl CdpNodeConfig {
                 size_of::<Self>()
             )));
         }
-        if self.flags & !(CDP_NODE_STRICT | CDP_NODE_SPIN | CDP_NODE_NO_SPIN) != 0 {
+        if self.flags & !(CDP_NODE_STRICT | CDP_NODE_SPIN | CDP_NODE_NO_SPIN | CDP_NODE_OPEN) != 0 {
             return Err(Failure::invalid(format!("flags {:#x} have a bit without a meaning", self.flags)));
         }
         let count = |value: u32| usize::try_from(value).unwrap_or(usize::MAX);
         let mut builder = Node::builder()
-            .strict(self.flags & CDP_NODE_STRICT != 0)
             .spinning_workers(self.flags & CDP_NODE_SPIN != 0)
             .workers(count(self.workers))
             .ports(count(self.ports).max(1))
             .linger(self.linger())
             .scheme(self.scheme()?);
+        // SAFETY: texts, by the contract of this function.
+        builder = unsafe { self.in_cluster(builder) }?;
         if let Some(node) = (CdpAddr { node: self.node, ..CdpAddr::default() }).node()? {
             builder = builder.node(node);
         }
@@ -103,6 +110,30 @@ impl CdpNodeConfig {
             builder = builder.stat_name(unsafe { boundary::text(self.stat_name) }?);
         }
         Ok(builder)
+    }
+
+    /// `builder` with the cluster file, the name of the node in it, and the mode.
+    ///
+    /// # Safety
+    /// The texts are NULL or end in zero.
+    unsafe fn in_cluster(&self, mut builder: NodeBuilder) -> Result<NodeBuilder, Failure> {
+        if !self.cluster.is_null() {
+            // SAFETY: a text, by the contract of this function.
+            let file = load_cluster(unsafe { boundary::text(self.cluster) }?);
+            builder = builder.cluster(&file.map_err(|error| Failure::new(error.errno(), error))?);
+        }
+        if !self.name.is_null() {
+            if self.cluster.is_null() {
+                return Err(Failure::invalid("name is given without cluster, the file that has it"));
+            }
+            // SAFETY: a text, by the contract of this function.
+            builder = builder.named(unsafe { boundary::text(self.name) }?);
+        }
+        match (self.flags & CDP_NODE_STRICT != 0, self.flags & CDP_NODE_OPEN != 0) {
+            (true, true) => Err(Failure::invalid("CDP_NODE_STRICT and CDP_NODE_OPEN contradict each other")),
+            (false, false) => Ok(builder),
+            (is_strict, _) => Ok(builder.strict(is_strict)),
+        }
     }
 
     fn scheme(&self) -> Result<Scheme, Failure> {
@@ -237,6 +268,34 @@ pub unsafe extern "C" fn cdp_node_peer(node: c_int, addr: *const CdpAddr) -> c_i
     })
 }
 
+/// Finds who a text means to a node; see `cdp.h`.
+///
+/// # Safety
+/// `text` is NULL or a text that ends in zero; `addr` is NULL or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cdp_node_resolve(node: c_int, text: *const c_char, addr: *mut CdpAddr) -> c_int {
+    boundary::call(|| {
+        // SAFETY: by the contract of this function.
+        let text = unsafe { boundary::text(text) }?;
+        let target = named(node)?.resolve(text).map_err(|error| Failure::new(error.errno(), error))?;
+        // SAFETY: by the contract of this function.
+        unsafe { boundary::write(addr, CdpAddr::from(target)) }?;
+        Ok(0)
+    })
+}
+
+/// Whether a node is strict; see `cdp.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn cdp_node_mode(node: c_int) -> c_int {
+    boundary::call(|| {
+        let mode = match named(node)?.mode() {
+            Mode::Strict => CDP_NODE_STRICT,
+            Mode::Open => CDP_NODE_OPEN,
+        };
+        c_int::try_from(mode).map_err(Failure::invalid)
+    })
+}
+
 /// Gives a node's number and underlay address; see `cdp.h`.
 ///
 /// # Safety
@@ -290,6 +349,8 @@ mod tests {
             memory_bytes: 0,
             bind: std::ptr::null(),
             stat_name: std::ptr::null(),
+            cluster: std::ptr::null(),
+            name: std::ptr::null(),
         }
     }
 
@@ -301,10 +362,12 @@ mod tests {
     #[test]
     fn a_field_that_makes_no_sense_is_named() {
         assert!(refusal(CdpNodeConfig { size: 4, ..config() }).contains("size is 4"));
-        assert!(refusal(CdpNodeConfig { flags: 8, ..config() }).contains("0x8"));
+        assert!(refusal(CdpNodeConfig { flags: 16, ..config() }).contains("0x10"));
         assert!(refusal(CdpNodeConfig { scheme: 9, ..config() }).contains("scheme 9"));
         assert!(refusal(CdpNodeConfig { node: 0xFF_FFFF, ..config() }).contains("0xffffff"));
         assert!(refusal(CdpNodeConfig { bind: c"here".as_ptr(), ..config() }).contains("\"here\""));
+        assert!(refusal(CdpNodeConfig { flags: 9, ..config() }).contains("contradict"));
+        assert!(refusal(CdpNodeConfig { name: c"login".as_ptr(), ..config() }).contains("without cluster"));
     }
 
     #[test]

@@ -50,7 +50,9 @@ fn layouts() -> String {
         spin_us,
         memory_bytes,
         bind,
-        stat_name
+        stat_name,
+        cluster,
+        name
     );
     layout!(
         out,
@@ -116,6 +118,7 @@ fn constants() -> BTreeMap<&'static str, i64> {
         ("CDP_NODE_STRICT", cdp::CDP_NODE_STRICT.into()),
         ("CDP_NODE_SPIN", cdp::CDP_NODE_SPIN.into()),
         ("CDP_NODE_NO_SPIN", cdp::CDP_NODE_NO_SPIN.into()),
+        ("CDP_NODE_OPEN", cdp::CDP_NODE_OPEN.into()),
         ("CDP_SCHEME_DEFAULT", cdp::CDP_SCHEME_DEFAULT.into()),
         ("CDP_SCHEME_COARSE", cdp::CDP_SCHEME_COARSE.into()),
         ("CDP_SCHEME_FINE", cdp::CDP_SCHEME_FINE.into()),

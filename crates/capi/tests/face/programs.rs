@@ -35,6 +35,16 @@ fn every_call_works_in_the_shared_library() {
 }
 
 #[test]
+fn names_of_a_cluster_file_work_in_the_static_library() {
+    runs("tests/c/names.c", Library::Static);
+}
+
+#[test]
+fn names_of_a_cluster_file_work_in_the_shared_library() {
+    runs("tests/c/names.c", Library::Shared);
+}
+
+#[test]
 fn every_call_for_fibers_works_in_the_static_library() {
     runs("tests/c/fibers.c", Library::Static);
 }
