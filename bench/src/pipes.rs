@@ -95,7 +95,7 @@ impl Pipe for Ours {
     fn recv(&mut self, take: &mut dyn FnMut(SocketAddr, Bytes)) -> io::Result<usize> {
         let count = self.link.recv(&mut self.packets)?;
         for packet in self.packets.drain() {
-            take(packet.from, packet.bytes);
+            take(packet.from, packet.bytes.freeze());
         }
         Ok(count)
     }

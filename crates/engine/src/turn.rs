@@ -108,8 +108,8 @@ impl Core {
         out: &mut Outbox,
     ) -> Option<(Packet, SocketAddr)> {
         loop {
-            let Received { from, bytes, .. } = packets.next()?;
-            let packet = match Packet::new_checked(bytes, port.encapsulation) {
+            let Received { from, bytes } = packets.next()?;
+            let packet = match Packet::new_checked(bytes.freeze(), port.encapsulation) {
                 Ok(packet) => packet,
                 Err(refused) => {
                     self.refuse(refused, from, now, out);

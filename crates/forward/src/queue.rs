@@ -3,10 +3,10 @@
 use std::io;
 use std::net::SocketAddr;
 
-use bytes::Bytes;
+use bytes::BytesMut;
 use weft_base::limits::FORWARD_QUEUE_PACKETS;
-use weft_link::{INLINE_BYTES, Link, SendBatch};
-use weft_wire::{HEADER_LEN, Transit};
+use weft_link::{Link, SendBatch};
+use weft_wire::Transit;
 
 use crate::Departures;
 
@@ -28,11 +28,12 @@ impl Queue {
         self.batch.is_full()
     }
 
-    /// Adds the packet of `length` bytes that `bytes` start with, to be sent to `to` as forwarded once more.
+    /// Adds the packet of `length` bytes that `packet` starts with, to be sent to `to` as forwarded once more. It is changed
+    /// where it lies.
     ///
     /// [CDP-LIM-14] A queue that is full drops it. [CDP-FWD-5] In one that is more than half full it is marked.
     #[inline]
-    pub(crate) fn push(&mut self, to: SocketAddr, bytes: &Bytes, length: usize) {
+    pub(crate) fn push(&mut self, to: SocketAddr, mut packet: BytesMut, length: usize) {
         let waiting = self.batch.len();
         if waiting >= FORWARD_QUEUE_PACKETS {
             self.counts.queue_drops += 1;
@@ -41,15 +42,10 @@ impl Queue {
         let is_congested = waiting > FORWARD_QUEUE_PACKETS / 2;
         self.counts.packets += 1;
         self.counts.bytes += length as u64;
-        self.counts.marked += u64::from(is_congested && !Transit::is_marked(bytes[0]));
-        // A body that the batch would copy is copied with its head; a large one stays where it lies.
-        let copied = if length <= INLINE_BYTES { length } else { HEADER_LEN };
-        let heads = self.batch.heads_mut();
-        let start = heads.len();
-        heads.extend_from_slice(&bytes[..copied]);
-        heads[start] = Transit::forwarded(bytes[0], is_congested);
-        let body = if copied < length { bytes.slice(copied..length) } else { Bytes::new() };
-        self.batch.push(to, start..start + copied, body, false);
+        self.counts.marked += u64::from(is_congested && !Transit::is_marked(packet[0]));
+        packet[0] = Transit::forwarded(packet[0], is_congested);
+        packet.truncate(length);
+        self.batch.push_own(to, packet);
     }
 
     /// Offers the link everything. True when it takes no more now.
@@ -71,6 +67,8 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
+    use weft_link::INLINE_BYTES;
+
     use super::*;
     use crate::port::tests::{Narrow, frames};
 
@@ -79,16 +77,16 @@ mod tests {
     }
 
     /// A packet whose second byte tells it from others.
-    fn packet(number: u8, length: usize) -> Bytes {
-        let mut bytes = vec![0x10; length];
+    fn packet(number: u8, length: usize) -> BytesMut {
+        let mut bytes = BytesMut::from(&vec![0x10; length][..]);
         bytes[1] = number;
-        bytes.into()
+        bytes
     }
 
     fn filled(count: usize) -> Queue {
         let mut queue = Queue::default();
         for _ in 0..count {
-            queue.push(to(), &packet(0, 100), 100);
+            queue.push(to(), packet(0, 100), 100);
         }
         queue
     }
@@ -97,7 +95,7 @@ mod tests {
     #[test]
     fn a_full_queue_drops_the_newest_packet() {
         let mut queue = filled(FORWARD_QUEUE_PACKETS);
-        queue.push(to(), &packet(9, 100), 100);
+        queue.push(to(), packet(9, 100), 100);
         assert_eq!((queue.len(), queue.counts.queue_drops), (1_024, 1));
         assert_eq!(queue.counts.packets, 1_024);
         let link = Narrow::new(2_000);
@@ -120,8 +118,8 @@ mod tests {
     fn packets_leave_as_they_came() {
         for length in [28, 100, 1_472, INLINE_BYTES, INLINE_BYTES + 1, 8_972] {
             let (mut queue, link) = (Queue::default(), Narrow::new(10));
-            let came: Bytes = (0..length + 5).map(|at| u8::try_from(at % 251).unwrap() | 0x10).collect();
-            queue.push(to(), &came, length);
+            let came: Vec<u8> = (0..length + 5).map(|at| u8::try_from(at % 251).unwrap() | 0x10).collect();
+            queue.push(to(), BytesMut::from(&came[..]), length);
             queue.flush(&link);
             let left = frames(&link).remove(0);
             assert_eq!((left[0], &left[1..]), (0x11, &came[1..length]), "{length}");
@@ -132,7 +130,7 @@ mod tests {
     fn what_the_link_does_not_take_waits_in_order() {
         let (mut queue, link) = (Queue::default(), Narrow::new(3));
         for number in 0..8 {
-            queue.push(to(), &packet(number, 100), 100);
+            queue.push(to(), packet(number, 100), 100);
         }
         assert!(queue.flush(&link) && queue.len() == 5);
         link.widen(100);

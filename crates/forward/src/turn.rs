@@ -74,7 +74,7 @@ impl Networks {
                     };
                     let own = bit(onward.network);
                     touched |= own;
-                    queue.push(to, &bytes, transit.length);
+                    queue.push(to, bytes, transit.length);
                     if queue.is_batch() && stuck & own == 0 && queue.flush(&*onward.link) {
                         stuck |= own;
                     }

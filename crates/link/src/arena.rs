@@ -2,12 +2,12 @@
 
 use std::mem::MaybeUninit;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// A source of consecutive bytes that become [`Bytes`] without a copy.
+/// A source of consecutive bytes that are handed out in pieces without a copy.
 ///
 /// A chunk that has no room left is retired. When a new one is needed, the chunk retired last whose pieces are all
 /// gone is taken again, because its lines are the likeliest to be in a cache; only if every retired chunk is still
@@ -40,20 +40,20 @@ impl Arena {
     ///
     /// # Safety
     /// The first `len` bytes of the slice that the last call of [`Arena::spare`] returned have been written.
-    pub(crate) unsafe fn take(&mut self, len: usize) -> Bytes {
+    pub(crate) unsafe fn take(&mut self, len: usize) -> BytesMut {
         let next = len.next_multiple_of(LINE_BYTES).min(self.current.capacity());
         let rest = self.current.split_off(next);
         let mut piece = std::mem::replace(&mut self.current, rest);
         // SAFETY: the caller wrote these bytes, and `spare` gave no more than there was.
         unsafe { piece.set_len(len) };
-        piece.freeze()
+        piece
     }
 
     /// A copy of `pieces` laid end to end.
-    pub(crate) fn copy(&mut self, pieces: &[&[u8]]) -> Bytes {
+    pub(crate) fn copy(&mut self, pieces: &[&[u8]]) -> BytesMut {
         let len = pieces.iter().map(|piece| piece.len()).sum();
         if len > self.chunk_bytes {
-            return pieces.concat().into();
+            return pieces.concat()[..].into();
         }
         if self.current.capacity() < len {
             self.next_chunk();
@@ -61,7 +61,7 @@ impl Arena {
         for piece in pieces {
             self.current.extend_from_slice(piece);
         }
-        self.current.split().freeze()
+        self.current.split()
     }
 
     #[cold]
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_chunk_somebody_holds_is_left_alone() {
         let mut arena = Arena::new(64, 2);
-        let held: Vec<Bytes> = (0..8).map(|n| arena.copy(&[&[n; 60]])).collect();
+        let held: Vec<BytesMut> = (0..8).map(|n| arena.copy(&[&[n; 60]])).collect();
         for (n, bytes) in (0u8..).zip(&held) {
             assert!(bytes.iter().all(|&byte| byte == n));
         }

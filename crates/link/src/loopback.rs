@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use bytes::Bytes;
+use bytes::BytesMut;
 
 use crate::link::HEADER_BYTES;
 use crate::{Encapsulation, Frame, Link, LinkInfo, LinkStats, Received, RecvBatch, SendBatch, Waker};
@@ -125,7 +125,7 @@ impl Endpoint {
             return;
         };
         // [CDP-ENC-9] the frame is carried as bytes, to be checked like any other.
-        let bytes = Bytes::from([frame.head, frame.body].concat());
+        let bytes = BytesMut::from(&[frame.head, frame.body].concat()[..]);
         stats.sent_bytes += bytes.len() as u64;
         stats.sent_packets += 1;
         if !inbox.put(Received { from: self.local, bytes }) {

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 
-use bytes::Bytes;
+use bytes::BytesMut;
 
 use crate::arena::Arena;
 use crate::udp::Rhythm;
@@ -29,8 +29,9 @@ const SMALL_CHUNKS: usize = 64;
 pub struct Received {
     /// The underlay address it came from.
     pub from: SocketAddr,
-    /// Its bytes: a slice of the buffer that the kernel filled, or a copy if that brought little.
-    pub bytes: Bytes,
+    /// Its bytes: a piece of the buffer that the kernel filled, or a copy if that brought little. Nobody else sees them, so
+    /// that a packet can be changed where it lies; packets that the kernel joined lie end to end.
+    pub bytes: BytesMut,
 }
 
 /// Bytes of a packet's head that a [`Refusal`] quotes: its header (specification, section 2).
@@ -118,7 +119,7 @@ impl RecvBatch {
     }
 
     /// Puts in a packet whose bytes have an owner already.
-    pub fn push(&mut self, from: SocketAddr, bytes: Bytes) {
+    pub fn push(&mut self, from: SocketAddr, bytes: BytesMut) {
         self.packets.push(Received { from, bytes });
     }
 
@@ -188,7 +189,7 @@ impl RecvBatch {
     ///
     /// # Safety
     /// As for [`RecvBatch::push_region`].
-    unsafe fn take_region(&mut self, len: usize) -> Bytes {
+    unsafe fn take_region(&mut self, len: usize) -> BytesMut {
         if len > COPYBREAK_BYTES {
             // SAFETY: the caller wrote these bytes.
             return unsafe { self.regions.take(len) };

@@ -1,10 +1,11 @@
-//! Packets to be sent: small ones end to end in one piece of memory, large bodies where they lie.
+//! Packets to be sent: small ones end to end in one piece of memory; large bodies, and packets that came end to end, where
+//! they lie.
 
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes, BytesMut};
 
 /// Bodies up to this many bytes are laid behind their head, so that packets lie end to end. Measured: below, a copy costs
 /// less than the kernel's work on one more piece of memory (`docs/adr/0003-udp-link.md`).
@@ -14,39 +15,86 @@ const BYTES_MAX: usize = 256 << 10;
 /// Packets at which a batch calls itself full.
 const PACKETS_MAX: usize = 1024;
 
-/// Packets to one target that lie end to end, each of `size` bytes save that the last may be shorter; or one packet with a
-/// body of its own.
+/// Packets to one target, each of `size` bytes save that the last may be shorter.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) to: SocketAddr,
-    /// Where they lie in the batch's memory; without the body.
-    pub(crate) bytes: Range<usize>,
-    /// Bytes of every packet but the last; with the body.
+    pub(crate) place: Place,
+    /// Bytes of every packet but the last.
     pub(crate) size: usize,
     /// Packets, at least one.
     pub(crate) count: usize,
-    /// What follows the bytes of the one packet; empty for packets end to end.
-    pub(crate) body: Bytes,
     pub(crate) may_fragment: bool,
 }
 
+/// Where the packets of a run lie.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// End to end in the batch's memory.
+    Heads(Range<usize>),
+    /// One packet: its head in the batch's memory, its body elsewhere.
+    Split(Range<usize>, Bytes),
+    /// End to end in memory of their own.
+    Own(BytesMut),
+}
+
 impl Run {
-    /// Whether the packet at `next`, of `len` bytes in one piece, continues this run.
+    /// Whether the packet at `next` continues this run in the batch's memory.
     #[inline]
     fn is_continued_by(&self, next: &Range<usize>, to: SocketAddr, may_fragment: bool) -> bool {
-        let is_even = self.bytes.len() == self.size * self.count;
-        let is_neighbour = self.bytes.end == next.start && self.body.is_empty();
-        let fits = !next.is_empty() && next.len() <= self.size;
-        is_even && is_neighbour && fits && self.to == to && !self.may_fragment && !may_fragment
+        let Place::Heads(bytes) = &self.place else { return false };
+        let is_neighbour = bytes.end == next.start && self.is_even(bytes.len());
+        is_neighbour && self.takes(next.len(), to) && !self.may_fragment && !may_fragment
     }
 
-    /// Where `count` packets from the one numbered `skip` on lie.
-    pub(crate) fn part(&self, skip: usize, count: usize) -> Range<usize> {
-        let start = self.bytes.start + skip * self.size;
-        if self.count == 1 {
-            self.bytes.clone()
-        } else {
-            start..(start + count * self.size).min(self.bytes.end)
+    /// As [`Run::is_continued_by`], for a packet in memory of its own.
+    #[inline]
+    fn is_continued_there_by(&self, packet: &BytesMut, to: SocketAddr) -> bool {
+        let Place::Own(bytes) = &self.place else { return false };
+        let is_neighbour = bytes.as_ptr_range().end == packet.as_ptr() && self.is_even(bytes.len());
+        is_neighbour && self.takes(packet.len(), to)
+    }
+
+    /// Whether `bytes` are those of packets of one size.
+    fn is_even(&self, bytes: usize) -> bool {
+        bytes == self.size * self.count
+    }
+
+    fn takes(&self, len: usize, to: SocketAddr) -> bool {
+        (1..=self.size).contains(&len) && self.to == to
+    }
+
+    /// The bytes of `count` packets from the one numbered `skip` on, and of the body of a packet in two pieces.
+    pub(crate) fn bytes<'a>(&'a self, heads: &'a [u8], skip: usize, count: usize) -> (&'a [u8], &'a [u8]) {
+        match &self.place {
+            Place::Heads(range) => (&heads[self.part(range, skip, count)], &[]),
+            Place::Split(head, body) => (&heads[head.clone()], body),
+            Place::Own(bytes) => (&bytes[self.part(&(0..bytes.len()), skip, count)], &[]),
+        }
+    }
+
+    /// Where in `all`, which holds the packets of the run, `count` of them from the one numbered `skip` on lie.
+    fn part(&self, all: &Range<usize>, skip: usize, count: usize) -> Range<usize> {
+        let start = all.start + skip * self.size;
+        start..(start + count * self.size).min(all.end)
+    }
+
+    /// Forgets the first `skip` packets.
+    fn skip(&mut self, skip: usize) {
+        let gone = skip * self.size;
+        match &mut self.place {
+            Place::Heads(range) => range.start += gone,
+            Place::Own(bytes) => bytes.advance(gone),
+            Place::Split(..) => {}
+        }
+        self.count -= skip;
+    }
+
+    /// The range in the batch's memory.
+    fn heads_mut(&mut self) -> Option<&mut Range<usize>> {
+        match &mut self.place {
+            Place::Heads(range) | Place::Split(range, _) => Some(range),
+            Place::Own(_) => None,
         }
     }
 }
@@ -88,7 +136,7 @@ pub(crate) struct Cursor {
 /// Packets to be sent with one [`crate::Link::send`]. One per port, used again for every turn.
 ///
 /// ```
-/// use bytes::Bytes;
+/// use bytes::{Buf, Bytes, BytesMut};
 /// use weft_link::SendBatch;
 ///
 /// let mut batch = SendBatch::new();
@@ -135,8 +183,39 @@ impl SendBatch {
             self.push_inline(to, head.start..head.end + body.len(), may_fragment);
         } else {
             let size = head.len() + body.len();
-            self.runs.push(Run { to, bytes: head, size, count: 1, body, may_fragment });
+            self.runs.push(Run { to, place: Place::Split(head, body), size, count: 1, may_fragment });
             self.packets += 1;
+        }
+    }
+
+    /// Adds a packet that lies in memory of its own. It stays there if it is large, or continues the packet before it, or is
+    /// continued by the next: such packets leave in one piece. Others are copied, which costs less than to send from
+    /// many pieces.
+    #[inline]
+    pub fn push_own(&mut self, to: SocketAddr, packet: BytesMut) {
+        if let Some(last) = self.runs.last_mut() {
+            if last.is_continued_there_by(&packet, to)
+                && let Place::Own(bytes) = &mut last.place
+            {
+                bytes.unsplit(packet);
+                last.count += 1;
+                self.packets += 1;
+                return;
+            }
+            self.copy_if_alone();
+        }
+        let size = packet.len();
+        self.runs.push(Run { to, place: Place::Own(packet), size, count: 1, may_fragment: false });
+        self.packets += 1;
+    }
+
+    /// Copies the last packet, if it is a small one in memory of its own that nothing continues.
+    fn copy_if_alone(&mut self) {
+        let is_alone =
+            |run: &mut Run| run.count == 1 && matches!(&run.place, Place::Own(own) if own.len() <= INLINE_BYTES);
+        if let Some(Run { to, place: Place::Own(packet), .. }) = self.runs.pop_if(is_alone) {
+            self.packets -= 1;
+            self.push_slice(to, &packet);
         }
     }
 
@@ -157,13 +236,14 @@ impl SendBatch {
         self.packets += 1;
         if let Some(last) = self.runs.last_mut()
             && last.is_continued_by(&bytes, to, may_fragment)
+            && let Place::Heads(range) = &mut last.place
         {
-            last.bytes.end = bytes.end;
+            range.end = bytes.end;
             last.count += 1;
             return;
         }
         let size = bytes.len();
-        self.runs.push(Run { to, bytes, size, count: 1, body: Bytes::new(), may_fragment });
+        self.runs.push(Run { to, place: Place::Heads(bytes), size, count: 1, may_fragment });
     }
 
     /// How many packets are to be sent.
@@ -232,12 +312,11 @@ impl SendBatch {
         self.runs.drain(..at.run);
         self.packets -= count;
         let Some(first) = self.runs.first_mut() else { return self.clear() };
-        first.bytes = first.part(at.skip, first.count - at.skip);
-        first.count -= at.skip;
-        let gone = first.bytes.start;
+        first.skip(at.skip);
+        let gone = self.runs.iter_mut().find_map(Run::heads_mut).map_or(self.heads.len(), |range| range.start);
         self.heads.drain(..gone);
-        for run in &mut self.runs {
-            run.bytes = run.bytes.start - gone..run.bytes.end - gone;
+        for range in self.runs.iter_mut().filter_map(Run::heads_mut) {
+            *range = range.start - gone..range.end - gone;
         }
     }
 
@@ -259,8 +338,8 @@ impl SendBatch {
     }
 
     fn frame<'a>(&'a self, run: &'a Run, skip: usize) -> Frame<'a> {
-        let head = &self.heads[run.part(skip, 1)];
-        Frame { to: run.to, head, body: &run.body, may_fragment: run.may_fragment }
+        let (head, body) = run.bytes(&self.heads, skip, 1);
+        Frame { to: run.to, head, body, may_fragment: run.may_fragment }
     }
 }
 
@@ -309,6 +388,37 @@ mod tests {
         assert_eq!(lens, [50, 50, 20, 20, 50, 50, 0, 0]);
     }
 
+    /// Packets of these sizes, end to end in one piece of memory.
+    fn end_to_end(sizes: &[usize]) -> impl Iterator<Item = BytesMut> {
+        let all: Vec<u8> = (0..sizes.iter().sum()).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        let mut rest = BytesMut::from(&all[..]);
+        sizes.iter().map(move |&size| rest.split_to(size))
+    }
+
+    #[test]
+    fn packets_that_came_end_to_end_stay_where_they_lie_and_are_one_run() {
+        let mut batch = SendBatch::new();
+        let packets: Vec<BytesMut> = end_to_end(&[50, 50, 20, 50]).collect();
+        let home = packets[0].as_ptr();
+        let expected: Vec<Vec<u8>> = packets.iter().map(|packet| packet.to_vec()).collect();
+        packets.into_iter().for_each(|packet| batch.push_own(to(1), packet));
+        assert_eq!((counts(&batch), whole(&batch)), (vec![3, 1], expected));
+        assert_eq!((batch.iter().next().unwrap().head.as_ptr(), batch.heads.len()), (home, 0));
+    }
+
+    #[test]
+    fn lone_packets_are_copied_end_to_end_when_the_next_shows_it_but_large_ones_are_not() {
+        let mut batch = SendBatch::new();
+        for packet in [&[1; 50], &[2; 50], &[3; 50]] {
+            batch.push_own(to(1), BytesMut::from(&packet[..]));
+        }
+        assert_eq!((counts(&batch), batch.heads.len()), (vec![2, 1], 100));
+        batch.push_own(to(2), BytesMut::from(&LARGE[..]));
+        batch.push_own(to(2), BytesMut::from(&b"end"[..]));
+        assert_eq!((counts(&batch), batch.heads.len(), batch.len()), (vec![3, 1, 1], 150, 5));
+        assert_eq!(batch.iter().nth(3).unwrap().head, LARGE);
+    }
+
     #[test]
     fn a_packet_that_may_be_fragmented_is_a_run_of_its_own() {
         let mut batch = SendBatch::new();
@@ -320,16 +430,17 @@ mod tests {
 
     #[test]
     fn what_was_not_sent_stays_whole_wherever_the_cut_falls() {
-        for sent in 0..=9 {
+        for sent in 0..=12 {
             let mut batch = SendBatch::new();
             for (head, body) in [(b"aa", &b"xyz"[..]), (b"bb", b"xyz"), (b"cc", b"uvw"), (b"dd", b"x")] {
                 push(&mut batch, head, body);
                 push(&mut batch, head, if body.len() > 2 { body } else { &LARGE });
             }
+            end_to_end(&[5, 5, 3]).for_each(|packet| batch.push_own(to(1), packet));
             push(&mut batch, b"end", b"");
             let expected = whole(&batch)[sent..].to_vec();
             batch.consume(sent);
-            assert_eq!((whole(&batch), batch.len()), (expected, 9 - sent));
+            assert_eq!((whole(&batch), batch.len()), (expected, 12 - sent));
             push(&mut batch, b"more", b"body");
             assert_eq!(whole(&batch).last().unwrap(), b"morebody");
         }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use weft_link::{
     Encapsulation, Fault, Faults, Hub, Link, Pcap, RecvBatch, SendBatch, Trace, Udp, UdpOptions, wait,
 };
@@ -96,7 +96,7 @@ fn packets_that_are_kept_stay_what_they_were_while_others_arrive() {
                 kept.extend(batch.drain().map(|packet| packet.bytes));
             }
         }
-        let is_right = |(n, bytes): (usize, &Bytes)| bytes[..] == packet(n, 100 + n % 20 * 60);
+        let is_right = |(n, bytes): (usize, &BytesMut)| bytes[..] == packet(n, 100 + n % 20 * 60);
         assert!(kept.iter().enumerate().all(is_right), "{}", a.info().name);
     }
 }

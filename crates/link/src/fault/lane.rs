@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::net::SocketAddr;
 
-use bytes::Bytes;
+use bytes::BytesMut;
 use weft_base::Instant;
 
 use super::random::Random;
@@ -42,7 +42,7 @@ pub struct FaultCounts {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Parcel {
     pub(super) peer: SocketAddr,
-    pub(super) bytes: Bytes,
+    pub(super) bytes: BytesMut,
     pub(super) may_fragment: bool,
 }
 
@@ -233,19 +233,15 @@ impl Lane {
     }
 }
 
-fn damaged(parcel: Parcel, fate: &Fate) -> Parcel {
-    if fate.cut_to.is_none() && fate.flips.is_empty() {
-        return parcel;
-    }
-    let mut bytes = parcel.bytes.to_vec();
+fn damaged(mut parcel: Parcel, fate: &Fate) -> Parcel {
     for &bit in &fate.flips {
         let at = usize::try_from(bit / 8).unwrap_or(usize::MAX);
-        if let Some(byte) = bytes.get_mut(at) {
+        if let Some(byte) = parcel.bytes.get_mut(at) {
             *byte ^= 1 << (bit % 8);
         }
     }
-    bytes.truncate(fate.cut_to.unwrap_or(usize::MAX));
-    Parcel { bytes: bytes.into(), ..parcel }
+    parcel.bytes.truncate(fate.cut_to.unwrap_or(usize::MAX));
+    parcel
 }
 
 impl PartialEq for Waiting {

@@ -264,7 +264,7 @@ impl Lane {
                 self.release_passed(|parcel| push_parcel(ready, &parcel));
                 continue;
             }
-            let bytes = [frame.head, frame.body].concat().into();
+            let bytes = [frame.head, frame.body].concat()[..].into();
             let parcel = Parcel { peer: frame.to, bytes, may_fragment: frame.may_fragment };
             self.admit(now, parcel, &fate, |parcel| push_parcel(ready, &parcel));
         }

@@ -5,7 +5,7 @@ use std::ptr;
 
 use super::address::RawAddress;
 use crate::SendBatch;
-use crate::send_batch::{Cursor, Run};
+use crate::send_batch::{Cursor, Place, Run};
 
 /// Packets in one group: what every kernel with `UDP_SEGMENT` takes.
 pub(super) const SEGMENTS_MAX: usize = 64;
@@ -82,14 +82,15 @@ impl Scatter {
     /// fit behind the `used` ones.
     fn gather(&mut self, batch: &SendBatch, at: Cursor, count: usize, used: usize) -> Option<usize> {
         let mut pieces = Pieces { room: &mut self.pieces[used..], len: 0 };
-        let run = &batch.runs[at.run];
-        if run.body.is_empty() {
-            pieces.add(&batch.heads[run.part(at.skip, count)])?;
+        let first = &batch.runs[at.run];
+        if !matches!(first.place, Place::Split(..)) {
+            pieces.add(first.bytes(&batch.heads, at.skip, count).0)?;
             return Some(pieces.len);
         }
         for run in &batch.runs[at.run..at.run + count] {
-            pieces.add(&batch.heads[run.bytes.clone()])?;
-            pieces.add(&run.body)?;
+            let (head, body) = run.bytes(&batch.heads, 0, 1);
+            pieces.add(head)?;
+            pieces.add(body)?;
         }
         Some(pieces.len)
     }
@@ -149,16 +150,16 @@ impl Pieces<'_> {
 }
 
 /// How many packets leave as one, from the one numbered `skip` of the first run on: packets end to end, or neighbours of
-/// one size with bodies of their own.
+/// one size in two pieces each.
 fn group_len(runs: &[Run], skip: usize) -> usize {
     let first = &runs[0];
     let most = SEGMENTS_MAX.min(GROUP_BYTES_MAX / first.size.max(1)).max(1);
-    if first.body.is_empty() {
+    let is_split = |run: &Run| matches!(run.place, Place::Split(..));
+    if !is_split(first) {
         return most.min(first.count - skip);
     }
-    let is_alike = |run: &&Run| {
-        !run.body.is_empty() && run.size == first.size && !run.may_fragment && run.to == first.to
-    };
+    let is_alike =
+        |run: &&Run| is_split(run) && run.size == first.size && !run.may_fragment && run.to == first.to;
     1 + runs[1..].iter().take(most - 1).take_while(is_alike).count()
 }
 
