@@ -211,11 +211,8 @@ impl Bench {
             }
         }
         let mut loads: Vec<VecDeque<Received>> = self.feeds.iter().map(|_| VecDeque::new()).collect();
-        let mut outs: Vec<(BytesMut, VecDeque<usize>)> = self
-            .peers
-            .iter_mut()
-            .map(|peer| (peer.out.0.split(), std::mem::take(&mut peer.out.1)))
-            .collect();
+        let mut outs: Vec<(BytesMut, VecDeque<usize>)> =
+            self.peers.iter_mut().map(|peer| (peer.out.0.split(), std::mem::take(&mut peer.out.1))).collect();
         while outs.iter().any(|(_, lens)| !lens.is_empty()) {
             for (peer, (bytes, lens)) in self.peers.iter().zip(&mut outs) {
                 let some = lens.drain(..run.min(lens.len()));

@@ -211,8 +211,9 @@ impl SendBatch {
 
     /// Copies the last packet, if it is a small one in memory of its own that nothing continues.
     fn copy_if_alone(&mut self) {
-        let is_alone =
-            |run: &mut Run| run.count == 1 && matches!(&run.place, Place::Own(own) if own.len() <= INLINE_BYTES);
+        let is_alone = |run: &mut Run| {
+            run.count == 1 && matches!(&run.place, Place::Own(own) if own.len() <= INLINE_BYTES)
+        };
         if let Some(Run { to, place: Place::Own(packet), .. }) = self.runs.pop_if(is_alone) {
             self.packets -= 1;
             self.push_slice(to, &packet);
@@ -313,7 +314,8 @@ impl SendBatch {
         self.packets -= count;
         let Some(first) = self.runs.first_mut() else { return self.clear() };
         first.skip(at.skip);
-        let gone = self.runs.iter_mut().find_map(Run::heads_mut).map_or(self.heads.len(), |range| range.start);
+        let gone =
+            self.runs.iter_mut().find_map(Run::heads_mut).map_or(self.heads.len(), |range| range.start);
         self.heads.drain(..gone);
         for range in self.runs.iter_mut().filter_map(Run::heads_mut) {
             *range = range.start - gone..range.end - gone;
