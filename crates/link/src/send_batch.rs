@@ -1,11 +1,15 @@
 //! Packets to be sent: small ones end to end in one piece of memory; large bodies, and packets that came end to end, where
 //! they lie.
 
+mod run;
+
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
+
+pub(crate) use run::{Place, Run};
 
 /// Bodies up to this many bytes are laid behind their head, so that packets lie end to end. Measured: below, a copy costs
 /// less than the kernel's work on one more piece of memory (`docs/adr/0003-udp-link.md`).
@@ -14,90 +18,6 @@ pub const INLINE_BYTES: usize = 2048;
 const BYTES_MAX: usize = 256 << 10;
 /// Packets at which a batch calls itself full.
 const PACKETS_MAX: usize = 1024;
-
-/// Packets to one target, each of `size` bytes save that the last may be shorter.
-#[derive(Clone, Debug)]
-pub(crate) struct Run {
-    pub(crate) to: SocketAddr,
-    pub(crate) place: Place,
-    /// Bytes of every packet but the last.
-    pub(crate) size: usize,
-    /// Packets, at least one.
-    pub(crate) count: usize,
-    pub(crate) may_fragment: bool,
-}
-
-/// Where the packets of a run lie.
-#[derive(Clone, Debug)]
-pub(crate) enum Place {
-    /// End to end in the batch's memory.
-    Heads(Range<usize>),
-    /// One packet: its head in the batch's memory, its body elsewhere.
-    Split(Range<usize>, Bytes),
-    /// End to end in memory of their own.
-    Own(BytesMut),
-}
-
-impl Run {
-    /// Whether the packet at `next` continues this run in the batch's memory.
-    #[inline]
-    fn is_continued_by(&self, next: &Range<usize>, to: SocketAddr, may_fragment: bool) -> bool {
-        let Place::Heads(bytes) = &self.place else { return false };
-        let is_neighbour = bytes.end == next.start && self.is_even(bytes.len());
-        is_neighbour && self.takes(next.len(), to) && !self.may_fragment && !may_fragment
-    }
-
-    /// As [`Run::is_continued_by`], for a packet in memory of its own.
-    #[inline]
-    fn is_continued_there_by(&self, packet: &BytesMut, to: SocketAddr) -> bool {
-        let Place::Own(bytes) = &self.place else { return false };
-        let is_neighbour = bytes.as_ptr_range().end == packet.as_ptr() && self.is_even(bytes.len());
-        is_neighbour && self.takes(packet.len(), to)
-    }
-
-    /// Whether `bytes` are those of packets of one size.
-    fn is_even(&self, bytes: usize) -> bool {
-        bytes == self.size * self.count
-    }
-
-    fn takes(&self, len: usize, to: SocketAddr) -> bool {
-        (1..=self.size).contains(&len) && self.to == to
-    }
-
-    /// The bytes of `count` packets from the one numbered `skip` on, and of the body of a packet in two pieces.
-    pub(crate) fn bytes<'a>(&'a self, heads: &'a [u8], skip: usize, count: usize) -> (&'a [u8], &'a [u8]) {
-        match &self.place {
-            Place::Heads(range) => (&heads[self.part(range, skip, count)], &[]),
-            Place::Split(head, body) => (&heads[head.clone()], body),
-            Place::Own(bytes) => (&bytes[self.part(&(0..bytes.len()), skip, count)], &[]),
-        }
-    }
-
-    /// Where in `all`, which holds the packets of the run, `count` of them from the one numbered `skip` on lie.
-    fn part(&self, all: &Range<usize>, skip: usize, count: usize) -> Range<usize> {
-        let start = all.start + skip * self.size;
-        start..(start + count * self.size).min(all.end)
-    }
-
-    /// Forgets the first `skip` packets.
-    fn skip(&mut self, skip: usize) {
-        let gone = skip * self.size;
-        match &mut self.place {
-            Place::Heads(range) => range.start += gone,
-            Place::Own(bytes) => bytes.advance(gone),
-            Place::Split(..) => {}
-        }
-        self.count -= skip;
-    }
-
-    /// The range in the batch's memory.
-    fn heads_mut(&mut self) -> Option<&mut Range<usize>> {
-        match &mut self.place {
-            Place::Heads(range) | Place::Split(range, _) => Some(range),
-            Place::Own(_) => None,
-        }
-    }
-}
 
 /// One packet of a [`SendBatch`], to look at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,7 +56,7 @@ pub(crate) struct Cursor {
 /// Packets to be sent with one [`crate::Link::send`]. One per port, used again for every turn.
 ///
 /// ```
-/// use bytes::{Buf, Bytes, BytesMut};
+/// use bytes::Bytes;
 /// use weft_link::SendBatch;
 ///
 /// let mut batch = SendBatch::new();
@@ -308,6 +228,9 @@ impl SendBatch {
     /// # Panics
     /// If there are fewer.
     pub fn consume(&mut self, count: usize) {
+        if count == 0 {
+            return;
+        }
         let mut at = Cursor::default();
         self.advance(&mut at, count);
         self.runs.drain(..at.run);
@@ -346,119 +269,4 @@ impl SendBatch {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    static LARGE: [u8; INLINE_BYTES + 1] = [7; INLINE_BYTES + 1];
-
-    fn push(batch: &mut SendBatch, head: &[u8], body: &'static [u8]) {
-        let start = batch.heads.len();
-        batch.heads_mut().extend_from_slice(head);
-        batch.push(to(1), start..start + head.len(), Bytes::from_static(body), false);
-    }
-
-    fn to(port: u16) -> SocketAddr {
-        ([10, 0, 0, 1], port).into()
-    }
-
-    fn whole(batch: &SendBatch) -> Vec<Vec<u8>> {
-        batch.iter().map(|frame| [frame.head, frame.body].concat()).collect()
-    }
-
-    fn counts(batch: &SendBatch) -> Vec<usize> {
-        batch.runs.iter().map(|run| run.count).collect()
-    }
-
-    #[test]
-    fn a_small_body_lies_behind_its_head_and_a_large_one_is_not_copied() {
-        let mut batch = SendBatch::new();
-        push(&mut batch, b"one", b"small");
-        push(&mut batch, b"two", &LARGE);
-        let frames: Vec<Frame> = batch.iter().collect();
-        assert_eq!((frames[0].head, frames[0].body.len()), (&b"onesmall"[..], 0));
-        assert_eq!((frames[1].head, frames[1].body.as_ptr()), (&b"two"[..], LARGE.as_ptr()));
-    }
-
-    #[test]
-    fn packets_of_one_size_are_one_run_that_a_shorter_one_or_another_target_ends() {
-        let mut batch = SendBatch::new();
-        for (len, port) in [(50, 1), (50, 1), (20, 1), (20, 1), (50, 1), (50, 2), (0, 2), (0, 2)] {
-            batch.push_slice(to(port), &vec![1; len]);
-        }
-        assert_eq!(counts(&batch), [3, 1, 1, 1, 1, 1]);
-        let lens: Vec<usize> = batch.iter().map(|frame| frame.len()).collect();
-        assert_eq!(lens, [50, 50, 20, 20, 50, 50, 0, 0]);
-    }
-
-    /// Packets of these sizes, end to end in one piece of memory.
-    fn end_to_end(sizes: &[usize]) -> impl Iterator<Item = BytesMut> {
-        let all: Vec<u8> = (0..sizes.iter().sum()).map(|at| u8::try_from(at % 251).unwrap()).collect();
-        let mut rest = BytesMut::from(&all[..]);
-        sizes.iter().map(move |&size| rest.split_to(size))
-    }
-
-    #[test]
-    fn packets_that_came_end_to_end_stay_where_they_lie_and_are_one_run() {
-        let mut batch = SendBatch::new();
-        let packets: Vec<BytesMut> = end_to_end(&[50, 50, 20, 50]).collect();
-        let home = packets[0].as_ptr();
-        let expected: Vec<Vec<u8>> = packets.iter().map(|packet| packet.to_vec()).collect();
-        packets.into_iter().for_each(|packet| batch.push_own(to(1), packet));
-        assert_eq!((counts(&batch), whole(&batch)), (vec![3, 1], expected));
-        assert_eq!((batch.iter().next().unwrap().head.as_ptr(), batch.heads.len()), (home, 0));
-    }
-
-    #[test]
-    fn lone_packets_are_copied_end_to_end_when_the_next_shows_it_but_large_ones_are_not() {
-        let mut batch = SendBatch::new();
-        for packet in [&[1; 50], &[2; 50], &[3; 50]] {
-            batch.push_own(to(1), BytesMut::from(&packet[..]));
-        }
-        assert_eq!((counts(&batch), batch.heads.len()), (vec![2, 1], 100));
-        batch.push_own(to(2), BytesMut::from(&LARGE[..]));
-        batch.push_own(to(2), BytesMut::from(&b"end"[..]));
-        assert_eq!((counts(&batch), batch.heads.len(), batch.len()), (vec![3, 1, 1], 150, 5));
-        assert_eq!(batch.iter().nth(3).unwrap().head, LARGE);
-    }
-
-    #[test]
-    fn a_packet_that_may_be_fragmented_is_a_run_of_its_own() {
-        let mut batch = SendBatch::new();
-        for may_fragment in [false, true, true, false] {
-            batch.push_copy(to(1), &[&[1; 30]], may_fragment);
-        }
-        assert_eq!(counts(&batch), [1, 1, 1, 1]);
-    }
-
-    #[test]
-    fn what_was_not_sent_stays_whole_wherever_the_cut_falls() {
-        for sent in 0..=12 {
-            let mut batch = SendBatch::new();
-            for (head, body) in [(b"aa", &b"xyz"[..]), (b"bb", b"xyz"), (b"cc", b"uvw"), (b"dd", b"x")] {
-                push(&mut batch, head, body);
-                push(&mut batch, head, if body.len() > 2 { body } else { &LARGE });
-            }
-            end_to_end(&[5, 5, 3]).for_each(|packet| batch.push_own(to(1), packet));
-            push(&mut batch, b"end", b"");
-            let expected = whole(&batch)[sent..].to_vec();
-            batch.consume(sent);
-            assert_eq!((whole(&batch), batch.len()), (expected, 12 - sent));
-            push(&mut batch, b"more", b"body");
-            assert_eq!(whole(&batch).last().unwrap(), b"morebody");
-        }
-    }
-
-    #[test]
-    #[should_panic(expected = "not so many packets")]
-    fn more_than_there_is_cannot_have_been_sent() {
-        let mut batch = SendBatch::new();
-        batch.push_slice(to(1), b"one");
-        batch.consume(2);
-    }
-
-    #[test]
-    #[should_panic(expected = "no bytes of the heads")]
-    fn a_head_outside_the_heads_is_refused() {
-        SendBatch::new().push(to(1), 0..1, Bytes::new(), false);
-    }
-}
+mod tests;
