@@ -52,6 +52,26 @@ fn a_group_that_is_too_large_for_the_interface_is_dropped_whole_and_grouping_goe
     });
 }
 
+/// The kernel keeps a message of each, and says of more than are read at a time only that the descriptor is ready.
+#[test]
+fn many_packets_that_are_too_large_keep_no_sleeper_awake() {
+    in_namespace(&[], || {
+        let (here, there) = pair("127.0.0.1:0");
+        for len in 1500..1600 {
+            let mut batch = SendBatch::new();
+            push(&mut batch, &there, len, false);
+            here.send(&mut batch).unwrap();
+        }
+        assert_eq!(here.stats().dropped_oversize, 100);
+        let mut batch = RecvBatch::new();
+        let is_quiet = (0..10).any(|_| {
+            here.recv(&mut batch).unwrap();
+            wait(&[here.poll_fd().unwrap()], Some(Duration::from_millis(20))).unwrap() == 0
+        });
+        assert!(is_quiet);
+    });
+}
+
 #[test]
 fn what_the_kernel_does_not_take_now_stays_in_the_batch_and_leaves_later() {
     in_namespace(&["tc qdisc add dev lo root tbf rate 80mbit burst 64k limit 10mb"], || {

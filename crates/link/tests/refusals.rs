@@ -88,3 +88,27 @@ fn the_packets_to_others_are_not_lost_by_it() {
         assert!(refusals(&link).iter().all(|(target, _)| *target == to));
     }
 }
+
+/// Turns until nothing is left to read, in fewer than 100; then the descriptor lets a thread sleep.
+#[cfg(test)]
+fn becomes_quiet(link: &Udp) -> bool {
+    let (fd, mut batch) = ([link.poll_fd().unwrap()], RecvBatch::new());
+    (0..100).any(|_| {
+        link.recv(&mut batch).unwrap();
+        wait(&fd, Some(Duration::from_millis(20))).unwrap() == 0
+    })
+}
+
+/// The call that sends to both is made to stop by the first answer, and its error is told to nobody.
+#[test]
+fn a_refusal_in_the_middle_of_a_batch_keeps_no_sleeper_awake() {
+    for home in HOMES {
+        let (link, there, to) = (open(home), open(home), nobody(home));
+        let mut out = SendBatch::new();
+        for target in [there.info().local, to, there.info().local] {
+            out.push_slice(target, &[1; 40]);
+        }
+        assert_eq!(link.send(&mut out).unwrap(), 3);
+        assert!(becomes_quiet(&link), "{home}");
+    }
+}

@@ -49,8 +49,8 @@ pub fn first() -> io::Result<mpsc::Receiver<()>> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let (first, is_first) = mpsc::channel();
     thread::Builder::new().name("weft-signals".into()).spawn(move || {
-        for _ in signals.forever() {
-            if first.send(()).is_err() {
+        for (count, _) in signals.forever().enumerate() {
+            if count > 0 || first.send(()).is_err() {
                 std::process::exit(i32::from(Code::Interrupted.number()));
             }
         }

@@ -223,7 +223,9 @@ impl Udp {
     fn read_reports(&self, batch: &mut RecvBatch) {
         self.has_reports.store(false, Ordering::Relaxed);
         for fd in [Some(self.fd()), self.direct.fd()].into_iter().flatten() {
-            refusals::read(fd, |refusal| batch.push_refusal(refusal));
+            if refusals::read(fd, |refusal| batch.push_refusal(refusal)) {
+                self.has_reports.store(true, Ordering::Relaxed);
+            }
         }
     }
 }

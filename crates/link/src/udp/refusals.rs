@@ -11,7 +11,7 @@ use std::ptr;
 use super::address::{self, Storage};
 use crate::recv_batch::{HEAD_BYTES, Refusal};
 
-/// Messages read at a time; the kernel says again that there are more.
+/// Messages read at a time.
 const READ_MAX: usize = 64;
 /// "Destination unreachable", and of its codes "port unreachable": of ICMP, and of ICMP for IPv6.
 const PORT_UNREACHABLE: [(u8, u8, u8); 2] =
@@ -21,16 +21,18 @@ const PORT_UNREACHABLE: [(u8, u8, u8); 2] =
 #[repr(C, align(8))]
 struct Control([u8; 256]);
 
-/// Reads what is kept at the socket `fd`, and gives the refusals to `give`; all else is dropped.
+/// Reads what is kept at the socket `fd`, and gives the refusals to `give`; all else is dropped. Whether more may be left,
+/// of which the kernel says nothing but that the descriptor is ready.
 #[cold]
-pub(super) fn read(fd: RawFd, mut give: impl FnMut(Refusal)) {
+pub(super) fn read(fd: RawFd, mut give: impl FnMut(Refusal)) -> bool {
     for _ in 0..READ_MAX {
         match read_one(fd) {
             Some(Some(refusal)) => give(refusal),
             Some(None) => {}
-            None => break,
+            None => return false,
         }
     }
+    true
 }
 
 /// One message, if there is one; and the refusal, if it is one.

@@ -12,13 +12,11 @@ use super::{Udp, options};
 use crate::send_batch::Cursor;
 use crate::{Frame, SendBatch};
 
-/// How often a packet is tried again after an error that belongs to an earlier one.
+/// How often a call is made while its error may belong to a packet sent earlier.
 const TRIES_MAX: usize = 4;
 
 /// Errors that tell of a packet sent earlier, or of the present one; the same call made again shows which.
-const REPORTED: [i32; 10] = [
-    libc::EINTR,
-    libc::ECONNREFUSED,
+const REPORTED: [i32; 8] = [
     libc::EHOSTUNREACH,
     libc::ENETUNREACH,
     libc::EHOSTDOWN,
@@ -28,14 +26,6 @@ const REPORTED: [i32; 10] = [
     libc::EOPNOTSUPP,
     libc::EMSGSIZE,
 ];
-
-/// What became of the first packets of a batch.
-enum Outcome {
-    /// So many were handed to the kernel.
-    Sent(usize),
-    /// The first group was not; the error says why.
-    Refused(io::Error),
-}
 
 impl Udp {
     pub(super) fn send_batch(&self, batch: &mut SendBatch) -> io::Result<usize> {
@@ -53,60 +43,71 @@ impl Udp {
         }
         let gso = self.gso.load(Ordering::Relaxed);
         let mut scatter = Scatter::new();
-        match self.send_groups(&mut scatter, batch, at, gso) {
-            Outcome::Sent(count) => Ok(count),
-            Outcome::Refused(error) if scatter.packets(1) > 1 && is_about_gso(&error) => {
+        match self.persist(|| self.send_groups(&mut scatter, batch, at, gso)) {
+            Ok(count) => Ok(count),
+            Err(error) if scatter.packets(1) > 1 && is_about_gso(&error) => {
                 self.send_singly(batch, at, scatter.packets(1), &error)
             }
-            // The first packet alone is tried again, a few times.
-            Outcome::Refused(error) if self.may_belong_to_another(&error) => {
-                self.send_lone(&batch.at(at), true)
-            }
-            Outcome::Refused(error) => self.counters.handle_send_error(error, scatter.packets(1)),
+            Err(error) => self.counters.handle_send_error(error, scatter.packets(1)),
         }
     }
 
-    fn send_groups(&self, scatter: &mut Scatter, batch: &SendBatch, at: Cursor, gso: bool) -> Outcome {
+    /// Packets of the first groups from `at` on; after an error none was sent.
+    fn send_groups(
+        &self,
+        scatter: &mut Scatter,
+        batch: &SendBatch,
+        at: Cursor,
+        gso: bool,
+    ) -> io::Result<usize> {
         let messages = scatter.fill(batch, at, gso, self.local.is_ipv6());
         if let [one] = messages {
             // SAFETY: as below.
             let sent = unsafe { libc::sendmsg(self.fd(), &raw const one.msg_hdr, libc::MSG_DONTWAIT) };
-            let Ok(bytes) = usize::try_from(sent) else {
-                return Outcome::Refused(io::Error::last_os_error());
-            };
+            let bytes = usize::try_from(sent).map_err(|_| io::Error::last_os_error())?;
             let packets = scatter.packets(1);
             self.count_sent(packets, bytes);
-            return Outcome::Sent(packets);
+            return Ok(packets);
         }
         #[allow(clippy::cast_possible_truncation)] // at most 32 groups
         let count = messages.len() as libc::c_uint;
         // SAFETY: the messages point to addresses, control messages and pieces within `scatter` and to bytes of
         // `batch`, all of which live and stay where they are through the call.
         let sent = unsafe { libc::sendmmsg(self.fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
-        let Ok(sent) = usize::try_from(sent) else { return Outcome::Refused(io::Error::last_os_error()) };
+        let sent = usize::try_from(sent).map_err(|_| io::Error::last_os_error())?;
+        if sent < messages.len() {
+            // The kernel does not tell the error that made it stop, and forgets it.
+            self.has_reports.store(true, Ordering::Relaxed);
+        }
         let bytes = messages[..sent].iter().map(|message| message.msg_len as usize).sum();
         let packets = scatter.packets(sent);
         self.count_sent(packets, bytes);
-        Outcome::Sent(packets)
+        Ok(packets)
     }
 
     /// One packet: no control message, no list of messages. `may_be_direct`: by the socket of its peer, if it has one.
     fn send_lone(&self, frame: &Frame<'_>, may_be_direct: bool) -> io::Result<usize> {
-        let mut last = None;
-        for _ in 0..TRIES_MAX {
-            let error = match self.send_one(frame, may_be_direct) {
-                Ok(bytes) => {
-                    self.count_sent(1, bytes);
-                    return Ok(1);
-                }
-                Err(error) => error,
-            };
-            if !self.may_belong_to_another(&error) {
-                return self.counters.handle_send_error(error, 1);
+        match self.persist(|| self.send_one(frame, may_be_direct)) {
+            Ok(bytes) => {
+                self.count_sent(1, bytes);
+                Ok(1)
             }
-            last = Some(error);
+            Err(error) => self.counters.handle_send_error(error, 1),
         }
-        last.map_or(Ok(1), |error| self.counters.handle_send_error(error, 1))
+    }
+
+    /// Makes a call again while its error may belong to a packet sent earlier.
+    fn persist<T>(&self, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        let mut result = call();
+        let mut last = None;
+        for _ in 1..TRIES_MAX {
+            match &result {
+                Err(error) if self.may_belong_to_another(error, last) => last = error.raw_os_error(),
+                _ => break,
+            }
+            result = call();
+        }
+        result
     }
 
     fn send_one(&self, frame: &Frame<'_>, may_be_direct: bool) -> io::Result<usize> {
@@ -172,9 +173,10 @@ impl Udp {
         self.counters.send_calls.add(1);
     }
 
-    /// Whether the error may tell of a packet sent earlier, so that the present one was not tried.
+    /// Whether the error may tell of a packet sent earlier, so that the present one was not tried. One that comes again is
+    /// about the present packet, unless it is such as only a peer causes.
     #[cold]
-    fn may_belong_to_another(&self, error: &io::Error) -> bool {
+    fn may_belong_to_another(&self, error: &io::Error, last: Option<i32>) -> bool {
         let Some(number) = error.raw_os_error().filter(|number| *number != libc::EAGAIN) else {
             return false;
         };
@@ -182,7 +184,8 @@ impl Udp {
         if number == libc::ECONNREFUSED {
             self.counters.send_refused.add(1);
         }
-        REPORTED.contains(&number)
+        matches!(number, libc::EINTR | libc::ECONNREFUSED)
+            || (REPORTED.contains(&number) && last != Some(number))
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 use weft_engine::control::Control;
 use weft_forward::IoNode;
-use weft_link::{Fault, Faults, Link, Udp};
+use weft_link::{Fault, Faults, Link, Udp, UdpOptions};
 use weft_route::{Attachment, ClusterFile, Forwarder, Kind, Member, NetworkId, Underlay};
 
 use crate::exit::{Code, Failure, cause};
@@ -144,7 +144,9 @@ fn open_links(args: &Args, file: &ClusterFile, member: &Member) -> Result<Vec<Wa
     }
     let open = |attachment: &Attachment| {
         let Underlay::Udp(at) = attachment.at;
-        let udp = Udp::bind(at).map_err(|error| {
+        // What comes is from many nodes: none of them gets a socket of its own.
+        let options = UdpOptions { direct: false, ..UdpOptions::default() };
+        let udp = Udp::bind_with(at, &options).map_err(|error| {
             let next = "end the program that has it, or correct the address of this node in the cluster file";
             Failure::new(
                 Code::Address,
