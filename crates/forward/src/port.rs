@@ -36,9 +36,9 @@ impl Port {
             network,
             link,
             encapsulation,
+            queue: Mutex::new(Queue::new(&info)),
             info,
             arrivals: Mutex::default(),
-            queue: Mutex::default(),
             waker: Waker::new()?,
         })
     }

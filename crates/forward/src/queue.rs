@@ -5,19 +5,26 @@ use std::net::SocketAddr;
 
 use bytes::BytesMut;
 use weft_base::limits::FORWARD_QUEUE_PACKETS;
-use weft_link::{Link, SendBatch};
-use weft_wire::Transit;
+use weft_link::{Link, LinkInfo, SendBatch};
+use weft_wire::{HEADER_LEN, Transit};
 
 use crate::Departures;
 
 /// Packets in order of their arrival. Packets of one size to one node lie end to end, so that they leave by one call.
-#[derive(Default)]
 pub(crate) struct Queue {
     batch: SendBatch,
+    /// Bytes of the largest packet that the link takes whole.
+    whole_bytes_max: usize,
     pub(crate) counts: Departures,
 }
 
 impl Queue {
+    /// An empty queue for `link`.
+    pub(crate) fn new(link: &LinkInfo) -> Self {
+        let whole_bytes_max = HEADER_LEN + usize::from(link.mss);
+        Self { batch: SendBatch::new(), whole_bytes_max, counts: Departures::default() }
+    }
+
     /// Packets that wait.
     pub(crate) fn len(&self) -> usize {
         self.batch.len()
@@ -31,7 +38,8 @@ impl Queue {
     /// Adds the packet of `length` bytes that `packet` starts with, to be sent to `to` as forwarded once more. It is changed
     /// where it lies.
     ///
-    /// [CDP-LIM-14] A queue that is full drops it. [CDP-FWD-5] In one that is more than half full it is marked.
+    /// [CDP-LIM-14] A queue that is full drops it. [CDP-FWD-5] In one that is more than half full it is marked. [CDP-FWD-6] A
+    /// repeat that the link does not take whole may be cut by the underlay.
     #[inline]
     pub(crate) fn push(&mut self, to: SocketAddr, mut packet: BytesMut, length: usize) {
         let waiting = self.batch.len();
@@ -45,7 +53,11 @@ impl Queue {
         self.counts.marked += u64::from(is_congested && !Transit::is_marked(packet[0]));
         packet[0] = Transit::forwarded(packet[0], is_congested);
         packet.truncate(length);
-        self.batch.push_own(to, packet);
+        if length > self.whole_bytes_max && Transit::is_repeat(packet[0]) {
+            self.batch.push_copy(to, &[&packet], true);
+        } else {
+            self.batch.push_own(to, packet);
+        }
     }
 
     /// Offers the link everything. True when it takes no more now.
@@ -83,8 +95,13 @@ mod tests {
         bytes
     }
 
+    /// A queue for a link that takes packets of 9,000 bytes whole.
+    fn queue() -> Queue {
+        Queue::new(&LinkInfo { mss: 9_000 - 28, ..Narrow::new(0).info() })
+    }
+
     fn filled(count: usize) -> Queue {
-        let mut queue = Queue::default();
+        let mut queue = queue();
         for _ in 0..count {
             queue.push(to(), packet(0, 100), 100);
         }
@@ -117,7 +134,7 @@ mod tests {
     #[test]
     fn packets_leave_as_they_came() {
         for length in [28, 100, 1_472, INLINE_BYTES, INLINE_BYTES + 1, 8_972] {
-            let (mut queue, link) = (Queue::default(), Narrow::new(10));
+            let (mut queue, link) = (queue(), Narrow::new(10));
             let came: Vec<u8> = (0..length + 5).map(|at| u8::try_from(at % 251).unwrap() | 0x10).collect();
             queue.push(to(), BytesMut::from(&came[..]), length);
             queue.flush(&link);
@@ -126,9 +143,22 @@ mod tests {
         }
     }
 
+    /// [CDP-FWD-6] A repeat that is too large for the link may be cut on its way; all else may not.
+    #[test]
+    fn only_a_repeat_that_is_too_large_may_be_fragmented() {
+        let mut queue = queue();
+        for (first, length) in [(0x10, 9_001), (0x18, 9_000), (0x18, 9_001)] {
+            let mut bytes = packet(0, length);
+            bytes[0] = first;
+            queue.push(to(), bytes, length);
+        }
+        let may: Vec<bool> = queue.batch.iter().map(|frame| frame.may_fragment).collect();
+        assert_eq!(may, [false, false, true]);
+    }
+
     #[test]
     fn what_the_link_does_not_take_waits_in_order() {
-        let (mut queue, link) = (Queue::default(), Narrow::new(3));
+        let (mut queue, link) = (queue(), Narrow::new(3));
         for number in 0..8 {
             queue.push(to(), packet(number, 100), 100);
         }

@@ -16,7 +16,7 @@ pub(crate) const IMMUTABLE_MASK: u8 = 0xF8;
 /// Where the half of SEQ lies that carries the seal.
 pub(crate) const SEAL: std::ops::Range<usize> = 16..20;
 
-const RTX: u8 = 0x08;
+pub(crate) const RTX: u8 = 0x08;
 pub(crate) const CE: u8 = 0x04;
 pub(crate) const HOP: u8 = 0x03;
 

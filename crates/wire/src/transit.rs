@@ -2,7 +2,7 @@
 
 use weft_base::NodeId;
 
-use crate::header::{CE, HEADER_LEN, HOP, parse_addresses};
+use crate::header::{CE, HEADER_LEN, HOP, RTX, parse_addresses};
 use crate::packet::check_length;
 use crate::{DropReason, Encapsulation};
 
@@ -57,6 +57,13 @@ impl Transit {
     #[inline]
     pub const fn is_marked(first: u8) -> bool {
         first & CE != 0
+    }
+
+    /// Whether byte 0 says that the packet is a repeat, which [CDP-FWD-6] may be cut on its way.
+    #[must_use]
+    #[inline]
+    pub const fn is_repeat(first: u8) -> bool {
+        first & RTX != 0
     }
 }
 
