@@ -9,6 +9,7 @@
 //! Every node is a process of its own in a network namespace of its own, started with the commands that users have.
 
 mod command;
+mod leftovers;
 mod outcome;
 mod testbed;
 
@@ -23,7 +24,7 @@ use weft_socket::stat;
 
 use super::Args;
 use crate::exit::{Code, Failure};
-use crate::{say, signal, units};
+use crate::{say, units};
 use command::Running;
 use outcome::{Arrived, Kill, Outcome, Transferred};
 use testbed::{PAIRS, Role, Testbed};
@@ -45,7 +46,6 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Where namespaces cannot be made, or a file does not arrive as it was.
 pub(super) fn run(args: &Args, io_nodes: u32) -> Result<(), Failure> {
     let testbed = Testbed::make(io_nodes)?;
-    signal::on_interrupt(testbed.remover());
     std::fs::create_dir_all(&args.out)
         .map_err(|error| Failure::destination(&args.out.to_string_lossy(), &error))?;
     let mut demo = Demo::new(args, testbed)?;
@@ -81,8 +81,6 @@ struct Demo {
     out: PathBuf,
     cluster: PathBuf,
     file: PathBuf,
-    /// The file was made here, and goes again.
-    is_made: bool,
     io_nodes: Vec<(Role, Option<Running>)>,
     receivers: Vec<Running>,
     /// How long a transfer takes that nothing befalls.
@@ -95,10 +93,11 @@ impl Demo {
         super::write(&cluster, &testbed.cluster_file())?;
         let program =
             std::env::current_exe().map_err(|error| Failure::source("the program itself", &error))?;
-        let (file, is_made) = match &args.file {
-            Some(file) => (file.clone(), false),
-            None => (make_file(&args.out, if args.kills > 1 { SHORT_FILE_BYTES } else { FILE_BYTES })?, true),
-        };
+        let file = args.file.clone().unwrap_or_else(|| args.out.join("demo-file"));
+        if args.file.is_none() {
+            testbed.lend(file.clone())?;
+            make_file(&file, if args.kills > 1 { SHORT_FILE_BYTES } else { FILE_BYTES })?;
+        }
         let mut demo = Self {
             is_quiet: args.json,
             io_nodes: testbed
@@ -112,7 +111,6 @@ impl Demo {
             out: args.out.clone(),
             cluster,
             file,
-            is_made,
             receivers: Vec::new(),
             usual: Duration::ZERO,
         };
@@ -222,15 +220,6 @@ fn finish(sender: &mut Running, receiver: &mut Running) -> Transferred {
     Ok(Arrived::new(&received))
 }
 
-impl Drop for Demo {
-    fn drop(&mut self) {
-        if self.is_made {
-            // It is in the way of nobody if it stays.
-            let _ = std::fs::remove_file(&self.file);
-        }
-    }
-}
-
 fn stat_name(role: Role) -> String {
     format!("demo-{}-{}", std::process::id(), role.name())
 }
@@ -269,16 +258,14 @@ fn wait_until(name: &str, is_wanted: impl Fn(&Value) -> bool) -> Result<Option<V
 }
 
 /// A file that does not compress, for the demonstration alone.
-fn make_file(dir: &Path, bytes: u64) -> Result<PathBuf, Failure> {
-    let path = dir.join("demo-file");
+fn make_file(path: &Path, bytes: u64) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::destination(&path.to_string_lossy(), &error);
-    let mut out = BufWriter::with_capacity(1 << 20, File::create(&path).map_err(failed)?);
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(path).map_err(failed)?);
     let mut content = blake3::Hasher::new().finalize_xof();
     let mut piece = vec![0; 1 << 20];
     for _ in 0..bytes >> 20 {
         content.fill(&mut piece);
         out.write_all(&piece).map_err(failed)?;
     }
-    out.flush().map_err(failed)?;
-    Ok(path)
+    out.flush().map_err(failed)
 }

@@ -1,10 +1,12 @@
 //! Two networks in network namespaces: hosts on one, compute nodes on the other, I/O nodes on both.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use super::leftovers::{self, Leftovers};
 use crate::exit::{Code, Failure, cause};
+use crate::signal;
 
 /// Pairs of a host and a compute node.
 pub(super) const PAIRS: u32 = 2;
@@ -13,10 +15,9 @@ const NETWORKS: [(&str, u32); 2] = [("lan", 1), ("mesh", 2)];
 /// The first number of the addresses, which nobody routes.
 const PREFIX: &str = "10.77";
 
-/// Namespaces, interfaces and bridges; all of it goes when this value does.
+/// Namespaces, interfaces and bridges; all of it goes when this value does, or when the user interrupts.
 pub(super) struct Testbed {
-    /// The names of the namespaces that were made.
-    made: Arc<Mutex<Vec<String>>>,
+    leftovers: Leftovers,
     prefix: String,
     io_nodes: u32,
 }
@@ -78,7 +79,10 @@ impl Testbed {
                 "run it as root, or `weft demo` without --io-nodes",
             ));
         }
-        let testbed = Self { made: Arc::default(), prefix: format!("weft{}", std::process::id()), io_nodes };
+        let prefix = format!("weft{}", std::process::id());
+        let testbed = Self { leftovers: Leftovers::default(), prefix, io_nodes };
+        let leftovers = testbed.leftovers.clone();
+        signal::on_interrupt(move || leftovers.remove());
         let switch = testbed.namespace("switch");
         testbed.add(&switch)?;
         for (network, _) in NETWORKS {
@@ -101,8 +105,8 @@ impl Testbed {
     }
 
     fn add(&self, namespace: &str) -> Result<(), Failure> {
+        self.leftovers.add(leftovers::Kind::Namespace(namespace.to_owned()))?;
         ip(&["netns", "add", namespace])?;
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).push(namespace.to_owned());
         ip(&["-n", namespace, "link", "set", "lo", "up"])
     }
 
@@ -153,27 +157,22 @@ impl Testbed {
         text
     }
 
-    /// What removes the namespaces; to be done also when the user interrupts.
-    pub(super) fn remover(&self) -> impl FnOnce() + Send + 'static {
-        let made = self.made.clone();
-        move || remove(&made)
+    /// A file that is about to be made, and is to go with the rest.
+    ///
+    /// # Errors
+    /// [`Code::Interrupted`] after the user has interrupted.
+    pub(super) fn lend(&self, file: PathBuf) -> Result<(), Failure> {
+        self.leftovers.add(leftovers::Kind::File(file))
     }
 }
 
 impl Drop for Testbed {
     fn drop(&mut self) {
-        remove(&self.made);
+        self.leftovers.remove();
     }
 }
 
-fn remove(made: &Mutex<Vec<String>>) {
-    let made = std::mem::take(&mut *made.lock().unwrap_or_else(PoisonError::into_inner));
-    for namespace in made {
-        // What cannot be removed was not made, or somebody else removed it.
-        let _ = ip(&["netns", "del", &namespace]);
-    }
-}
-
+/// Runs `ip`.
 fn ip(arguments: &[&str]) -> Result<(), Failure> {
     let next = "install iproute2, and let the kernel make namespaces, bridges and veth pairs";
     let run = Command::new("ip").args(arguments).stdin(Stdio::null()).output();
@@ -193,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_cluster_file_is_one() {
-        let testbed = Testbed { made: Arc::default(), prefix: "x".to_owned(), io_nodes: 3 };
+        let testbed = Testbed { leftovers: Leftovers::default(), prefix: "x".to_owned(), io_nodes: 3 };
         let file = weft_socket::ClusterFile::parse(&testbed.cluster_file()).unwrap();
         assert_eq!(file.cluster.iter().count(), 7);
         assert_eq!(file.cluster.find("io-3").map(|io| io.at.len()), Some(2));
