@@ -74,7 +74,7 @@ mod tests {
         std::fs::write(&path, b"content").unwrap();
         let leftovers = Leftovers::default();
         leftovers.add(Kind::File(path.clone())).unwrap();
-        leftovers.clone().remove();
+        leftovers.remove();
         assert!(!path.exists());
         assert!(leftovers.add(Kind::File(path)).is_err());
     }
