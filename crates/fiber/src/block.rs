@@ -1,12 +1,10 @@
 //! The control block of a fiber: its processor context, identity, state and result, right above its stack.
 
 use std::cell::{Cell, UnsafeCell};
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
-
-use corosensei::{Coroutine, Yielder};
 
 use crate::event::Event;
 use crate::job::{self, Job, PAYLOAD};
@@ -14,25 +12,12 @@ use crate::latch::Latch;
 use crate::name::Name;
 use crate::queue::{Link, Linked};
 use crate::runtime::Shared;
-use crate::shell;
 use crate::stack::Region;
 use crate::storage::Locals;
+use crate::switch::{Command, Context};
 use crate::wait::{Outcome, word};
 use crate::why::Why;
 use crate::worker::Worker;
-
-/// What a fiber asks of its worker when it leaves its stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Command {
-    /// Run others first.
-    Yield,
-    /// Sleep on the block's word.
-    Park,
-    /// The fiber has ended.
-    Exit,
-    /// The fiber has come to the end of its stack, and cannot go on.
-    Overflow,
-}
 
 /// How a fiber ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +33,6 @@ pub(crate) enum Ending {
     /// What it ended with has been taken.
     Taken,
 }
-
-/// The processor context: a coroutine that runs one job after the other.
-pub(crate) type Context = Coroutine<*const Worker, Command, (), Region>;
-/// The fiber's side of it.
-pub(crate) type Yield = Yielder<*const Worker, Command>;
 
 /// `flags`: it shall unwind at its next switch point.
 pub(crate) const CANCELLED: u32 = 1;
@@ -94,8 +74,7 @@ pub(crate) struct Block {
     value: AtomicU8,
     pub(crate) is_shielded: Cell<bool>,
     sleeps_deep: Cell<bool>,
-    pub(crate) yielder: Cell<*const Yield>,
-    pub(crate) context: UnsafeCell<ManuallyDrop<Context>>,
+    pub(crate) context: Context,
     pub(crate) refs: AtomicU32,
     pub(crate) job: Cell<&'static Job>,
     pub(crate) latch: Latch,
@@ -136,10 +115,6 @@ impl Block {
     /// Makes the block and the context of a region that was never used.
     pub(crate) fn create(region: Region, shared: &Shared) -> NonNull<Self> {
         let place = Self::in_region(region);
-        let context = Coroutine::with_stack(region, move |yielder: &Yield, _: *const Worker| {
-            // SAFETY: the block is written before the context runs, and outlives it.
-            shell::run(unsafe { place.as_ref() }, yielder);
-        });
         let block = Self {
             link: Link::new(),
             word: AtomicU32::new(word::SIGNALLED),
@@ -155,8 +130,7 @@ impl Block {
             value: AtomicU8::new(0),
             is_shielded: Cell::new(false),
             sleeps_deep: Cell::new(false),
-            yielder: Cell::new(ptr::null()),
-            context: UnsafeCell::new(ManuallyDrop::new(context)),
+            context: Context::new(region, place),
             refs: AtomicU32::new(0),
             job: Cell::new(&Job::NONE),
             latch: Latch::new(),
@@ -196,11 +170,11 @@ impl Block {
         self.id.store(id, Ordering::Relaxed);
     }
 
-    /// Leaves the stack; returns when the fiber is run again, with the worker that runs it then.
+    /// Leaves the stack; returns when the fiber is run again. Called by the fiber itself.
     #[inline(always)]
-    pub(crate) fn suspend(&self, command: Command) -> *const Worker {
-        // SAFETY: the yielder lives as long as the context, on whose stack this runs.
-        unsafe { &*self.yielder.get() }.suspend(command)
+    pub(crate) fn suspend(&self, command: Command) {
+        // SAFETY: this runs on the fiber.
+        unsafe { self.context.suspend(command) };
     }
 
     /// Sleeps on the word, which the caller has put to `WAITING`, until it has come to an end.

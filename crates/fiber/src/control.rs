@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::block::Command;
 use crate::cancel;
 use crate::error::NotAFiber;
 use crate::event::Event;
 use crate::fiber::Fiber;
+use crate::switch::Command;
 use crate::wait::{Outcome, Seat};
 use crate::why::Why;
 use crate::worker;

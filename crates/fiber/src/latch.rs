@@ -118,7 +118,8 @@ impl Latch {
             _ if word & REFUSED != 0 => (Err(Refusal::Detached), word),
             _ if word & OPEN != 0 => (Ok(None), word),
             _ => {
-                let joiners = self.joiners.fetch_add(1, Ordering::Relaxed) + 1;
+                let joiners = self.joiners() + 1;
+                self.joiners.store(joiners, Ordering::Relaxed);
                 // SAFETY: the node stays until the wait has ended, and is removed below unless it was popped.
                 unsafe { state.waiters.push(&node) };
                 let is_enough = joiners >= state.wanted;
@@ -133,7 +134,7 @@ impl Latch {
         if outcome != Outcome::Signalled {
             self.locked(|state, word| {
                 state.waiters.remove(&node);
-                self.joiners.fetch_sub(1, Ordering::Relaxed);
+                self.joiners.store(self.joiners() - 1, Ordering::Relaxed);
                 ((), word)
             });
         }

@@ -14,6 +14,7 @@
 //! | `worker/` | the scheduler: picks, wakes, steals, timers, posted conditions, sleep |
 //! | `queue`, `lane`, `inbox` | run queues: private, for the taking, and from elsewhere |
 //! | `stack/`, `block`, `shell`, `job` | regions, control blocks, and what runs in them |
+//! | `switch/` | from a worker's stack to a fiber's, and back |
 //! | `wait/`, `gate`, `latch`, `event` | waiting for an object |
 //! | `mutex`, `semaphore`, `condvar`, `barrier`, `once` | the objects, for fibers and threads |
 //! | `local`, `shared` | locks for one thread, and for several processes |
@@ -92,6 +93,8 @@ mod spawn;
 mod stack;
 #[cfg(not(loom))]
 mod storage;
+#[cfg(not(loom))]
+mod switch;
 #[cfg(not(loom))]
 mod worker;
 

@@ -127,6 +127,39 @@ impl<T: Linked> Queue<T> {
     }
 }
 
+/// A queue that is only joined at its end and left at its start, which costs half of the other.
+pub(crate) struct Line<T> {
+    head: *const T,
+    /// The last one, unless the line is empty.
+    tail: *const T,
+}
+
+// SAFETY: as for `Queue`.
+unsafe impl<T: Send + Sync> Send for Line<T> {}
+
+impl<T: Linked> Line<T> {
+    pub(crate) const fn new() -> Self {
+        Self { head: ptr::null(), tail: ptr::null() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn push(&mut self, element: NonNull<T>) {
+        link(element).set_next(ptr::null());
+        match NonNull::new(self.head.cast_mut()).and(NonNull::new(self.tail.cast_mut())) {
+            None => self.head = element.as_ptr(),
+            Some(tail) => self::link(tail).set_next(element.as_ptr()),
+        }
+        self.tail = element.as_ptr();
+    }
+
+    #[inline(always)]
+    pub(crate) fn pop(&mut self) -> Option<NonNull<T>> {
+        let element = NonNull::new(self.head.cast_mut())?;
+        self.head = link(element).next();
+        Some(element)
+    }
+}
+
 fn link<'a, T: Linked + 'a>(element: NonNull<T>) -> &'a Link<T> {
     // SAFETY: elements outlive their stay in a queue.
     unsafe { element.as_ref() }.link()
@@ -160,6 +193,17 @@ pub(crate) mod tests {
     pub(crate) fn value(number: NonNull<Number>) -> usize {
         // SAFETY: numbers are never freed.
         unsafe { number.as_ref() }.value
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn a_line_gives_in_the_order_it_was_given() {
+        let mut line = Line::new();
+        for round in 1..5 {
+            (0..round).for_each(|value| line.push(number(value)));
+            (0..round).for_each(|value| assert_eq!(line.pop().map(super::tests::value), Some(value)));
+            assert!(line.pop().is_none());
+        }
     }
 
     #[cfg(not(loom))]

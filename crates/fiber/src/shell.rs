@@ -1,14 +1,13 @@
 //! The body of every context: runs one fiber's job after the other, so that a pooled stack costs no new context.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr;
 
-use crate::block::{Block, Command, Ending, Yield};
+use crate::block::{Block, Ending};
 use crate::storage::Locals;
+use crate::switch::Command;
 
 /// Runs jobs for ever. Between two of them nothing on the stack needs dropping.
-pub(crate) fn run(block: &Block, yielder: &Yield) {
-    block.yielder.set(ptr::from_ref(yielder));
+pub(crate) fn run(block: &Block) -> ! {
     loop {
         run_one(block);
         block.suspend(Command::Exit);

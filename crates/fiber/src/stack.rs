@@ -16,10 +16,7 @@ pub(crate) mod overflow;
 pub(crate) mod pool;
 mod slab;
 
-use std::num::NonZeroUsize;
 use std::ptr::NonNull;
-
-use corosensei::stack::{Stack, StackPointer};
 
 use crate::block::Block;
 
@@ -34,30 +31,30 @@ pub(crate) const PAGE: usize = 4096;
 /// One region, by its bounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Region {
-    base: NonZeroUsize,
+    base: usize,
     size: usize,
 }
 
 impl Region {
     pub(crate) fn new(base: NonNull<u8>, size: usize) -> Self {
-        Self { base: base.addr(), size }
+        Self { base: base.addr().get(), size }
     }
 
     /// The bytes a fiber can use, its control block aside.
     pub(crate) fn usable(&self) -> usize {
-        self.block() - self.base.get() - PAGE
+        self.block() - self.base - PAGE
     }
 
     /// Whether `address` lies in the guard page.
     pub(crate) fn guards(&self, address: usize) -> bool {
-        (self.base.get()..self.base.get() + PAGE).contains(&address)
+        (self.base..self.base + PAGE).contains(&address)
     }
 
     /// Where the control block is: at the upper end, but for a distance that differs from one region to the next. A level-1
     /// cache goes by the address within the page; without it the blocks of all fibers would fight for the same few lines.
     fn block(&self) -> usize {
-        let color = (self.base.get() / self.size) % COLORS * COLOR;
-        self.base.get() + self.size - size_of::<Block>() - color
+        let color = (self.base / self.size) % COLORS * COLOR;
+        self.base + self.size - size_of::<Block>() - color
     }
 
     pub(crate) fn size(&self) -> usize {
@@ -66,7 +63,7 @@ impl Region {
 
     /// The lowest and the highest address of the stack.
     pub(crate) fn bounds(&self) -> (usize, usize) {
-        (self.base.get() + PAGE, self.block())
+        (self.base + PAGE, self.block())
     }
 
     /// The bytes of the stack that have ever been written, found by the first that is not zero.
@@ -88,20 +85,5 @@ impl Region {
         let end = high & !(PAGE - 1);
         // SAFETY: the pages belong to this region; what is in them is not needed, says the caller by calling.
         unsafe { libc::madvise(std::ptr::with_exposed_provenance_mut(low), end - low, libc::MADV_DONTNEED) };
-    }
-}
-
-// SAFETY: the region has a guard page at its lower end, and more than the least size above it; both bounds are
-// aligned to 64 bytes.
-unsafe impl Stack for Region {
-    #[inline]
-    fn base(&self) -> StackPointer {
-        // A region ends above its block, and so not at zero.
-        StackPointer::new(self.block()).unwrap_or(self.base)
-    }
-
-    #[inline]
-    fn limit(&self) -> StackPointer {
-        self.base
     }
 }

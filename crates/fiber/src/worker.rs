@@ -29,49 +29,42 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use weft_sync::Parker;
 
-use crate::block::{Block, CANCELLED, Command, Ending};
+use crate::block::{Block, CANCELLED, Ending};
 use crate::inbox::{Bell, Inbox};
 use crate::lane::Lane;
-use crate::queue::Queue;
+use crate::queue::{Line, Queue};
 use crate::runtime::Shared;
+use crate::switch::Command;
 use crate::wait::{Claim, claim, word};
 
 /// After so many picks a worker looks at its inbox, its timers and the posted conditions.
 const ATTEND: u32 = 16;
-/// What a thread knows of itself.
-struct Here {
-    worker: Cell<*const Worker>,
-    block: Cell<*const Block>,
-}
 
 thread_local! {
-    static HERE: Here = const { Here { worker: Cell::new(ptr::null()), block: Cell::new(ptr::null()) } };
+    /// The worker that a thread is.
+    static HERE: Cell<*const Worker> = const { Cell::new(ptr::null()) };
 }
 
-/// The worker of this thread and the fiber it runs.
+/// The worker of this thread, or null.
 ///
 /// Not inlined: a fiber that roams may come back on another thread, and the compiler would keep the address of the
 /// first thread's variables across the switch.
 #[inline(never)]
-fn here() -> (*const Worker, *const Block) {
-    HERE.with(|here| (here.worker.get(), here.block.get()))
+fn here() -> *const Worker {
+    HERE.get()
+}
+
+/// The worker this thread is, running a fiber or not.
+#[inline(always)]
+pub(crate) fn current<'a>() -> Option<&'a Worker> {
+    // SAFETY: a worker's thread ends before its worker does, and what runs on it ends before the thread.
+    unsafe { here().as_ref() }
 }
 
 /// The fiber that runs on this thread.
 #[inline(always)]
 pub(crate) fn current_block() -> Option<NonNull<Block>> {
-    NonNull::new(here().1.cast_mut())
-}
-
-/// The worker this thread is.
-pub(crate) fn current<'a>() -> Option<&'a Worker> {
-    // SAFETY: a worker's thread ends before its worker does, and what runs on it ends before the thread.
-    unsafe { here().0.as_ref() }
-}
-
-/// Whether this thread is a worker, running a fiber or not.
-pub(crate) fn is_worker() -> bool {
-    !here().0.is_null()
+    NonNull::new(current()?.running.load(Ordering::Relaxed))
 }
 
 /// One worker. The first part is for everybody, `own` for its thread only.
@@ -82,7 +75,7 @@ pub(crate) struct Worker {
     lane: Lane<Block>,
     inbox: Inbox<Block>,
     bell: Bell,
-    /// The fiber that runs, for listings.
+    /// The fiber that runs; null while the worker looks after other things.
     pub(crate) running: AtomicPtr<Block>,
     /// Fibers begun and ended here; written by this worker only.
     pub(crate) spawned: AtomicU64,
@@ -92,7 +85,7 @@ pub(crate) struct Worker {
 
 /// What only the worker's thread touches.
 struct Own {
-    ready: Queue<Block>,
+    ready: Line<Block>,
     fresh: Queue<Block>,
     free: Queue<Block>,
     picks: u32,
@@ -113,7 +106,7 @@ impl Worker {
     pub(crate) fn new(index: usize) -> Self {
         let (bell, parker) = Bell::new();
         let own = Own {
-            ready: Queue::new(),
+            ready: Line::new(),
             fresh: Queue::new(),
             free: Queue::new(),
             picks: 0,
@@ -156,13 +149,13 @@ impl Worker {
 
     /// The worker's thread.
     pub(crate) fn run(&self) {
-        HERE.with(|here| here.worker.set(self));
+        HERE.set(self);
         while let Some(block) = self.pick().or_else(|| self.wait_for_work()) {
             self.execute(block);
         }
         let free = self.own(|own| std::mem::replace(&mut own.free, Queue::new()));
         self.shared().give_back(free);
-        HERE.with(|here| here.worker.set(ptr::null()));
+        HERE.set(ptr::null());
     }
 
     /// The next fiber to run.
@@ -177,9 +170,9 @@ impl Worker {
         }
         let next = self.own(|own| {
             if own.fresh_first {
-                own.fresh.pop_front().or_else(|| own.ready.pop_front())
+                own.fresh.pop_front().or_else(|| own.ready.pop())
             } else {
-                own.ready.pop_front().or_else(|| own.fresh.pop_front())
+                own.ready.pop().or_else(|| own.fresh.pop_front())
             }
         });
         next.or_else(|| self.lane.take())
@@ -195,11 +188,8 @@ impl Worker {
         }
         loop {
             self.running.store(block.as_ptr(), Ordering::Relaxed);
-            HERE.with(|here| here.block.set(fiber));
-            // SAFETY: this worker has the fiber, so nobody else touches its context.
-            let context = unsafe { &mut *fiber.context.get() };
-            let command = context.resume(self).as_yield().unwrap_or(Command::Exit);
-            HERE.with(|here| here.block.set(ptr::null()));
+            // SAFETY: this worker has the fiber, which is ready.
+            let command = unsafe { fiber.context.resume(fiber) };
             self.running.store(ptr::null_mut(), Ordering::Relaxed);
             self.own(|own| own.fresh_first = command == Command::Yield);
             match command {
@@ -216,6 +206,15 @@ impl Worker {
     /// Makes this worker the fiber's home when it starts; sends away a fiber that is bound elsewhere.
     #[inline(always)]
     fn may_run(&self, fiber: &Block) -> bool {
+        // A fiber that has started and does not roam is only ever given to its home.
+        if fiber.is_settled.load(Ordering::Relaxed) {
+            return true;
+        }
+        self.may_start(fiber)
+    }
+
+    #[inline]
+    fn may_start(&self, fiber: &Block) -> bool {
         let home = fiber.home.load(Ordering::Relaxed);
         let bound_to = fiber.bound_to.load(Ordering::Relaxed);
         let is_bound_elsewhere = bound_to != 0 && bound_to as usize != self.index + 1;
@@ -318,7 +317,7 @@ impl Worker {
         if fiber.roams.get() && fiber.may_move() && self.shared().hungry.load(Ordering::Relaxed) > 0 {
             return self.offer(block);
         }
-        self.own(|own| own.ready.push_back(block));
+        self.own(|own| own.ready.push(block));
     }
 
     /// Hands over a fiber from anywhere.
@@ -339,7 +338,7 @@ pub(crate) fn make_ready(block: NonNull<Block>) {
     // SAFETY: a fiber that sleeps lives, and only the one that ended its sleep makes it ready.
     let fiber = unsafe { block.as_ref() };
     let home = fiber.home.load(Ordering::Relaxed);
-    let (here, _) = here();
+    let here = here();
     if ptr::eq(home, here) {
         // SAFETY: it is this thread's worker.
         unsafe { &*here }.push(block);

@@ -11,7 +11,7 @@ use std::ffi::c_int;
 use std::ptr;
 use std::sync::OnceLock;
 
-use crate::block::Command;
+use crate::switch::Command;
 use crate::worker;
 
 /// Bytes of the stack on which a worker leaves a fiber, and of a signal stack.

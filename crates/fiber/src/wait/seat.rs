@@ -99,7 +99,7 @@ impl Seat {
     #[cold]
     fn take_thread() -> Self {
         assert!(
-            !worker::is_worker(),
+            worker::current().is_none(),
             "a condition function or poll hook tried to wait, which would stop its worker; let it return false"
         );
         Self::Thread(ThreadSeat::new())

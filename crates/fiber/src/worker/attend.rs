@@ -28,7 +28,7 @@ impl Worker {
         if is_turn(OLDEST_EVERY) {
             // What is in the lane is older still.
             if let Some(oldest) = self.lane.take().or_else(|| self.own(|own| own.fresh.pop_back())) {
-                self.own(|own| own.ready.push_back(oldest));
+                self.own(|own| own.ready.push(oldest));
             }
         }
         if is_turn(HOOK_EVERY) {
@@ -43,7 +43,7 @@ impl Worker {
         }
         let mut came = self.inbox.take();
         while let Some(block) = came.pop_front() {
-            self.own(|own| own.ready.push_back(block));
+            self.own(|own| own.ready.push(block));
         }
         true
     }

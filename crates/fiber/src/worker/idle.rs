@@ -65,7 +65,7 @@ impl Worker {
     }
 
     fn pick_any(&self) -> Option<NonNull<Block>> {
-        self.own(|own| own.ready.pop_front().or_else(|| own.fresh.pop_front())).or_else(|| self.lane.take())
+        self.own(|own| own.ready.pop().or_else(|| own.fresh.pop_front())).or_else(|| self.lane.take())
     }
 
     /// Takes half of another worker's lane, from the next one on round.
@@ -77,7 +77,9 @@ impl Worker {
                 while let Some(block) = loot.pop_front() {
                     // SAFETY: what is in a queue lives.
                     let is_started = unsafe { block.as_ref() }.is_started.get();
-                    self.own(|own| if is_started { &mut own.ready } else { &mut own.fresh }.push_back(block));
+                    self.own(
+                        |own| if is_started { own.ready.push(block) } else { own.fresh.push_back(block) },
+                    );
                 }
                 return true;
             }

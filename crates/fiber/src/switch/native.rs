@@ -1,0 +1,107 @@
+//! The switch on x86-64: eleven instructions one way.
+//!
+//! Who leaves a stack pushes rbp, rbx and where to go on, and keeps the stack pointer; all other registers are given up, so
+//! the compiler saves those that hold something, and no more. Who comes back pops the place and jumps there. It is a jump and
+//! no return: a return would have the processor foresee the caller of the *other* stack, and be wrong each time.
+//!
+//! ```text
+//! high  | 0 | where an unwinder finds no caller, and stops
+//!       | entry | a context that never ran ◄── stack pointer
+//! ```
+
+use std::arch::asm;
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+
+use super::Command;
+use crate::block::Block;
+use crate::shell;
+use crate::stack::Region;
+
+/// Where the two sides of a fiber go on; each is right while the other one runs.
+pub(crate) struct Context {
+    fiber: Cell<*mut usize>,
+    worker: Cell<*mut usize>,
+}
+
+impl Context {
+    /// A context that runs the shell of `block` at the top of `region`.
+    pub(crate) fn new(region: Region, _block: NonNull<Block>) -> Self {
+        let (_, top) = region.bounds();
+        let top = ptr::with_exposed_provenance_mut::<usize>(top);
+        // SAFETY: the region has more than two words.
+        let fiber = unsafe { top.sub(2) };
+        // SAFETY: the words are the region's highest, which nobody uses yet.
+        unsafe { fiber.write(enter as *const () as usize) };
+        // SAFETY: as above.
+        let caller = unsafe { fiber.add(1) };
+        // SAFETY: as above.
+        unsafe { caller.write(0) };
+        Self { fiber: Cell::new(fiber), worker: Cell::new(ptr::null_mut()) }
+    }
+
+    /// Runs the fiber until it leaves its stack.
+    ///
+    /// # Safety
+    ///
+    /// `block` is the one this context was made with; it is the caller's, and not running.
+    #[inline(always)]
+    pub(crate) unsafe fn resume(&self, block: &Block) -> Command {
+        // SAFETY: the fiber's side is where it left, or the entry.
+        let command = unsafe { switch(self.worker.as_ptr(), self.fiber.get(), ptr::from_ref(block).addr()) };
+        match command {
+            0 => Command::Yield,
+            1 => Command::Park,
+            2 => Command::Exit,
+            _ => Command::Overflow,
+        }
+    }
+
+    /// Leaves the fiber's stack; returns when the fiber is run again.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the fiber of this context.
+    #[inline(always)]
+    pub(crate) unsafe fn suspend(&self, command: Command) {
+        // SAFETY: the worker's side is where it resumed this fiber.
+        unsafe { switch(self.fiber.as_ptr(), self.worker.get(), command as usize) };
+    }
+}
+
+/// Goes on at `to`, which is given `value`; returns what the one is given who comes back, by the place left in `from`.
+///
+/// # Safety
+///
+/// `to` was left by this function, or is a context that never ran, and is used once.
+#[inline(always)]
+unsafe fn switch(from: *mut *mut usize, to: *mut usize, value: usize) -> usize {
+    let given;
+    // SAFETY: what is pushed is popped by who comes back; everything else is declared as lost.
+    unsafe {
+        asm!(
+            "push rbp",
+            "push rbx",
+            "lea rax, [rip + 2f]",
+            "push rax",
+            "mov [rdx], rsp",
+            "mov rsp, rsi",
+            "pop rax",
+            "jmp rax",
+            "2:",
+            "pop rbx",
+            "pop rbp",
+            inlateout("rdi") value => given,
+            in("rsi") to,
+            in("rdx") from,
+            lateout("r12") _, lateout("r13") _, lateout("r14") _, lateout("r15") _,
+            clobber_abi("sysv64"),
+        );
+    }
+    given
+}
+
+/// The first that runs on a fiber's stack, as if called from nowhere; who resumes passes the block.
+extern "C" fn enter(block: &Block) -> ! {
+    shell::run(block)
+}
