@@ -5,7 +5,7 @@ use std::fmt;
 use weft_sync::SpinLock;
 
 use crate::cancel;
-use crate::wait::{Node, Outcome, Seat, WaitList, release};
+use crate::wait::{Outcome, Seat, WaitList, release};
 use crate::why::Why;
 
 /// Lets a number of fibers go on when all of them have come, again and again.
@@ -62,7 +62,7 @@ impl Barrier {
 
     pub(crate) fn wait_outcome(&self) -> (Outcome, bool) {
         let seat = Seat::take();
-        let mut node = Node::new(&seat);
+        let node = seat.node();
         let mut state = self.state.lock();
         state.arrived += 1;
         let round = state.round;
@@ -73,14 +73,14 @@ impl Barrier {
             release(|| self.state.lock().waiters.pop_batch(round));
             return (Outcome::Signalled, true);
         }
-        node = node.in_round(round);
+        node.set_round(round);
         // SAFETY: the node stays until the wait has ended, and is removed below unless it was popped.
-        unsafe { state.waiters.push(&node) };
+        unsafe { state.waiters.push(node) };
         drop(state);
         let outcome = seat.wait(Why::Barrier, std::ptr::from_ref(self).addr(), None);
         if outcome != Outcome::Signalled {
             let mut state = self.state.lock();
-            state.waiters.remove(&node);
+            state.waiters.remove(node);
             // If its round was completed in the meantime, it has been counted there.
             state.arrived -= usize::from(state.round == round);
         }

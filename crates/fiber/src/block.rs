@@ -15,7 +15,7 @@ use crate::runtime::Shared;
 use crate::stack::Region;
 use crate::storage::Locals;
 use crate::switch::{Command, Context};
-use crate::wait::{Outcome, word};
+use crate::wait::{Node, Outcome, word};
 use crate::why::Why;
 use crate::worker::Worker;
 
@@ -52,8 +52,8 @@ const _: () = assert!(size_of::<Block>() <= 1024);
 #[repr(C, align(64))]
 pub(crate) struct Block {
     link: Link<Self>,
-    /// See [`crate::wait`].
-    pub(crate) word: AtomicU32,
+    /// What it waits with.
+    pub(crate) node: Node,
     pub(crate) flags: AtomicU32,
     /// The worker that runs it, once it has started.
     pub(crate) home: AtomicPtr<Worker>,
@@ -117,7 +117,7 @@ impl Block {
         let place = Self::in_region(region);
         let block = Self {
             link: Link::new(),
-            word: AtomicU32::new(word::SIGNALLED),
+            node: Node::of_fiber(place),
             flags: AtomicU32::new(0),
             home: AtomicPtr::new(ptr::null_mut()),
             bound_to: AtomicU32::new(0),
@@ -192,7 +192,7 @@ impl Block {
             self.wait_at_home(deadline);
         }
         self.why.store(0, Ordering::Relaxed);
-        Outcome::of(self.word.load(Ordering::Acquire))
+        Outcome::of(self.node.word().load(Ordering::Acquire))
     }
 
     /// The worker keeps a timer for it, or the thread counts its panic: it must wake here.

@@ -7,7 +7,7 @@ use weft_sync::SpinLock;
 
 use crate::cancel;
 use crate::mutex::MutexGuard;
-use crate::wait::{Node, Outcome, Seat, WaitList, release};
+use crate::wait::{Outcome, Seat, WaitList, release};
 use crate::why::Why;
 
 /// Lets fibers wait, with a mutex unlocked, until another one says that something has changed.
@@ -106,16 +106,16 @@ impl Condvar {
     /// Queues, calls `unlock`, and waits.
     pub(crate) fn wait_outcome(&self, unlock: impl FnOnce(), deadline: Option<Instant>) -> Outcome {
         let seat = Seat::take();
-        let mut node = Node::new(&seat);
+        let node = seat.node();
         let mut state = self.0.lock();
-        node = node.in_round(state.round);
+        node.set_round(state.round);
         // SAFETY: the node stays until the wait has ended, and is removed below unless it was popped.
-        unsafe { state.waiters.push(&node) };
+        unsafe { state.waiters.push(node) };
         drop(state);
         unlock();
         let outcome = seat.wait(Why::Condvar, std::ptr::from_ref(self).addr(), deadline);
         if outcome != Outcome::Signalled {
-            self.0.lock().waiters.remove(&node);
+            self.0.lock().waiters.remove(node);
         }
         outcome
     }

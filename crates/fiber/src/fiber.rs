@@ -191,7 +191,7 @@ fn detach_error(refusal: Refusal) -> DetachError {
 /// See [`Fiber::cancel`].
 pub(crate) fn cancel(block: &Block) {
     block.flags.fetch_or(CANCELLED, Ordering::SeqCst);
-    let sleeps: &AtomicU32 = &block.word;
+    let sleeps: &AtomicU32 = block.node.word();
     let woken = sleeps.compare_exchange(word::PARKED, word::CANCELLED, Ordering::SeqCst, Ordering::Relaxed);
     if woken.is_ok() {
         worker::make_ready(NonNull::from(block));

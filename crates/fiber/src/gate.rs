@@ -90,16 +90,16 @@ impl Gate {
     #[inline(never)]
     pub(crate) fn wait(&self, why: Why, deadline: Option<Instant>) -> Outcome {
         let seat = Seat::take();
-        let node = Node::new(&seat);
+        let node = seat.node();
         if self.take_or_lock() {
             return Outcome::Signalled;
         }
         // SAFETY: the node stays until the wait has ended, and is removed unless it was popped.
-        self.with_list(|list| unsafe { list.push(&node) });
+        self.with_list(|list| unsafe { list.push(node) });
         self.word.store(QUEUED, Ordering::Release);
         let outcome = seat.wait(why, std::ptr::from_ref(self).addr(), deadline);
         if outcome != Outcome::Signalled {
-            self.leave(&node);
+            self.leave(node);
         }
         outcome
     }
@@ -161,8 +161,20 @@ impl Gate {
     }
 
     /// Changes the word when it is not locked; returns what it was.
-    #[inline]
+    #[inline(always)]
     fn exchange(&self, change: impl Fn(usize) -> usize) -> usize {
+        let now = self.word.load(Ordering::Relaxed);
+        if now & LOCKED == 0
+            && self.word.compare_exchange(now, change(now), Ordering::Acquire, Ordering::Relaxed).is_ok()
+        {
+            return now;
+        }
+        self.exchange_later(change)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn exchange_later(&self, change: impl Fn(usize) -> usize) -> usize {
         let mut spin = Spin::default();
         loop {
             let now = self.word.load(Ordering::Relaxed);

@@ -11,7 +11,7 @@ use std::time::Instant;
 use weft_sync::face::atomic::{AtomicU32, AtomicUsize, Ordering};
 use weft_sync::face::{Spin, UnsafeCell, thread};
 
-use crate::wait::{Node, Outcome, Seat, WaitList, release};
+use crate::wait::{Outcome, Seat, WaitList, release};
 use crate::why::Why;
 
 const LOCKED: u32 = 1;
@@ -113,7 +113,7 @@ impl Latch {
     /// Waits until it is open.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<Outcome, Refusal> {
         let seat = Seat::take();
-        let node = Node::new(&seat);
+        let node = seat.node();
         let queued = self.locked(|state, word| match word {
             _ if word & REFUSED != 0 => (Err(Refusal::Detached), word),
             _ if word & OPEN != 0 => (Ok(None), word),
@@ -121,7 +121,7 @@ impl Latch {
                 let joiners = self.joiners() + 1;
                 self.joiners.store(joiners, Ordering::Relaxed);
                 // SAFETY: the node stays until the wait has ended, and is removed below unless it was popped.
-                unsafe { state.waiters.push(&node) };
+                unsafe { state.waiters.push(node) };
                 let is_enough = joiners >= state.wanted;
                 (Ok(Some(if is_enough { state.watcher.pop() } else { None })), word | QUEUED)
             }
@@ -133,7 +133,7 @@ impl Latch {
         let outcome = seat.wait(Why::Join, std::ptr::from_ref(self).addr(), deadline);
         if outcome != Outcome::Signalled {
             self.locked(|state, word| {
-                state.waiters.remove(&node);
+                state.waiters.remove(node);
                 self.joiners.store(self.joiners() - 1, Ordering::Relaxed);
                 ((), word)
             });
@@ -144,13 +144,13 @@ impl Latch {
     /// The fiber itself waits for so many joiners.
     pub(crate) fn wait_for_joiners(&self, wanted: usize) -> Outcome {
         let seat = Seat::take();
-        let node = Node::new(&seat);
+        let node = seat.node();
         let has_come = self.locked(|state, word| {
             state.wanted = wanted;
             let has_come = self.joiners() >= wanted;
             if !has_come {
                 // SAFETY: the node stays until the wait has ended, and is removed below unless it was popped.
-                unsafe { state.watcher.push(&node) };
+                unsafe { state.watcher.push(node) };
             }
             (has_come, word)
         });
@@ -159,7 +159,7 @@ impl Latch {
         }
         let outcome = seat.wait(Why::Joiners, std::ptr::from_ref(self).addr(), None);
         if outcome != Outcome::Signalled {
-            self.locked(|state, word| (state.watcher.remove(&node), word));
+            self.locked(|state, word| (state.watcher.remove(node), word));
         }
         outcome
     }
@@ -184,25 +184,36 @@ impl Latch {
     }
 
     /// Runs `change` with the lists locked; it is told the word, and returns what it shall be.
-    #[inline]
+    #[inline(always)]
     fn locked<R>(&self, change: impl FnOnce(&mut State, u32) -> (R, u32)) -> R {
-        let mut spin = Spin::default();
-        let now = loop {
-            let now = self.word.load(Ordering::Relaxed);
-            if now & LOCKED == 0 {
-                let locked = now | LOCKED;
-                if self.word.compare_exchange_weak(now, locked, Ordering::Acquire, Ordering::Relaxed).is_ok()
-                {
-                    break now;
-                }
-            } else if !spin.look_again() {
-                thread::yield_now();
-            }
-        };
+        let now = self.try_lock().unwrap_or_else(|| self.lock_later());
         // SAFETY: LOCKED is set, by this call.
         let (result, then) = self.state.with_mut(|state| change(unsafe { &mut *state }, now));
         self.word.store(then, Ordering::Release);
         result
+    }
+
+    /// Locks the lists unless somebody else has; returns what the word was.
+    #[inline(always)]
+    fn try_lock(&self) -> Option<u32> {
+        let now = self.word.load(Ordering::Relaxed);
+        let is_ours = now & LOCKED == 0
+            && self.word.compare_exchange(now, now | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        is_ours.then_some(now)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_later(&self) -> u32 {
+        let mut spin = Spin::default();
+        loop {
+            if let Some(now) = self.try_lock() {
+                return now;
+            }
+            if !spin.look_again() {
+                thread::yield_now();
+            }
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use crate::cancel;
-use crate::wait::{Node, Outcome, Seat, WaitList};
+use crate::wait::{Outcome, Seat, WaitList};
 use crate::why::Why;
 
 /// Those who wait, on one thread.
@@ -31,12 +31,12 @@ impl Waiters {
     #[inline(never)]
     fn wait(&self, why: Why) -> Outcome {
         let seat = Seat::take();
-        let node = Node::new(&seat);
+        let node = seat.node();
         // SAFETY: the node stays until the wait has ended, and is removed below unless it was popped.
-        self.with(|list| unsafe { list.push(&node) });
+        self.with(|list| unsafe { list.push(node) });
         let outcome = seat.wait(why, std::ptr::from_ref(self).addr(), None);
         if outcome != Outcome::Signalled {
-            self.with(|list| list.remove(&node));
+            self.with(|list| list.remove(node));
         }
         cancel::unwind_if(outcome)
     }

@@ -7,7 +7,7 @@ use weft_sync::face::UnsafeCell;
 use weft_sync::face::atomic::{AtomicBool, Ordering};
 
 use crate::cancel;
-use crate::wait::{Node, Outcome, Seat, WaitList};
+use crate::wait::{Outcome, Seat, WaitList};
 use crate::why::Why;
 
 /// A cell that the first who needs it fills, while the others wait.
@@ -94,7 +94,7 @@ impl<T> OnceCell<T> {
     /// Waits for the turn to make the value; then looks whether that is still needed.
     fn take_turn(&self) -> Outcome {
         let seat = Seat::take();
-        let node = Node::new(&seat);
+        let node = seat.node();
         let mut state = self.state.lock();
         if self.is_ready.load(Ordering::Relaxed) {
             return Outcome::TimedOut; // nothing to do: the caller looks again
@@ -103,11 +103,11 @@ impl<T> OnceCell<T> {
             return Outcome::Signalled;
         }
         // SAFETY: the node stays until the wait has ended, and is removed below unless it was popped.
-        unsafe { state.waiters.push(&node) };
+        unsafe { state.waiters.push(node) };
         drop(state);
         let outcome = seat.wait(Why::Once, std::ptr::from_ref(self).addr(), None);
         if outcome != Outcome::Signalled {
-            self.state.lock().waiters.remove(&node);
+            self.state.lock().waiters.remove(node);
         } else if self.get().is_some() {
             self.pass_turn();
         }

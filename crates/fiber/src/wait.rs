@@ -1,6 +1,6 @@
 //! Waiting for an object this library owns: a list of waiting fibers and threads, woken by hand-off in O(1).
 //!
-//! Algorithm: who waits puts a [`Node`] of its own stack into the object's [`WaitList`], under the object's lock, and
+//! Algorithm: who waits puts a [`Node`] of its own into the object's [`WaitList`], under the object's lock, and
 //! parks on its *word*. The word goes WAITING → PARKED (the worker, once the stack has been left) and from either to
 //! one end: SIGNALLED by a waker, TIMED_OUT by the worker's timers, CANCELLED by whoever cancels. The end is chosen by
 //! a compare-and-exchange, so there is exactly one.

@@ -242,12 +242,19 @@ impl Worker {
     #[inline(always)]
     fn has_parked(&self, fiber: &Block) -> bool {
         let parked = fiber.parked_word();
-        if fiber.word.compare_exchange(word::WAITING, parked, Ordering::SeqCst, Ordering::Acquire).is_err() {
+        if fiber
+            .node
+            .word()
+            .compare_exchange(word::WAITING, parked, Ordering::SeqCst, Ordering::Acquire)
+            .is_err()
+        {
             return false;
         }
         // Whoever cancels sets the flag before it looks at the word; one of the two sees the other.
         let is_cancelled = fiber.flags.load(Ordering::SeqCst) & CANCELLED != 0;
-        !(is_cancelled && parked == word::PARKED && claim(&fiber.word, word::CANCELLED) == Claim::Asleep)
+        !(is_cancelled
+            && parked == word::PARKED
+            && claim(fiber.node.word(), word::CANCELLED) == Claim::Asleep)
     }
 
     /// A fiber has ended and left its stack.
@@ -333,7 +340,7 @@ impl Worker {
 }
 
 /// Makes a fiber ready whose sleep the caller has ended.
-#[inline]
+#[inline(always)]
 pub(crate) fn make_ready(block: NonNull<Block>) {
     // SAFETY: a fiber that sleeps lives, and only the one that ended its sleep makes it ready.
     let fiber = unsafe { block.as_ref() };
@@ -348,6 +355,7 @@ pub(crate) fn make_ready(block: NonNull<Block>) {
 }
 
 #[cold]
+#[inline(never)]
 fn make_ready_elsewhere(block: NonNull<Block>, fiber: &Block, here: *const Worker) {
     // SAFETY: null, or this thread's worker.
     if let Some(here) = unsafe { here.as_ref() }

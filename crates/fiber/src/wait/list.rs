@@ -4,7 +4,7 @@ use std::ptr::{self, NonNull};
 
 use weft_sync::face::{UnsafeCell, atomic::AtomicU32};
 
-use super::{Claim, Seat, claim, word};
+use super::{Claim, claim, word};
 use crate::queue::{Link, Linked};
 
 /// Who waits, as its waker sees it.
@@ -22,7 +22,7 @@ pub(crate) enum Woken {
 
 impl Woken {
     /// Makes it go on. No lock is held.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wake(self) {
         match self {
             #[cfg(not(loom))]
@@ -34,14 +34,15 @@ impl Woken {
     }
 }
 
-/// One who waits, on its own stack.
+/// One who waits: a fiber's is in its control block, since it waits for one thing at a time; a thread's is on its stack.
 pub(crate) struct Node {
     link: Link<Self>,
+    /// See [`crate::wait`].
+    word: AtomicU32,
     is_listed: UnsafeCell<bool>,
-    word: NonNull<AtomicU32>,
-    party: Party,
     /// The round it came in, for objects that let whole rounds go at once.
-    round: usize,
+    round: UnsafeCell<usize>,
+    party: Party,
 }
 
 enum Party {
@@ -52,38 +53,48 @@ enum Party {
 
 // SAFETY: one link, used by wait lists only.
 unsafe impl Linked for Node {
+    #[inline(always)]
     fn link(&self) -> &Link<Self> {
         &self.link
     }
 }
 
 impl Node {
-    /// A node of whoever sits in `seat`, which must outlive it.
-    #[inline]
-    pub(crate) fn new(seat: &Seat) -> Self {
-        let party = match seat {
-            #[cfg(not(loom))]
-            Seat::Fiber(block) => Party::Fiber(*block),
-            Seat::Thread(thread) => Party::Thread(thread.unparker()),
-        };
-        Self {
-            link: Link::new(),
-            is_listed: UnsafeCell::new(false),
-            word: NonNull::from(seat.word()),
-            party,
-            round: 0,
-        }
+    /// The node of a fiber.
+    #[cfg(not(loom))]
+    pub(crate) fn of_fiber(block: NonNull<crate::block::Block>) -> Self {
+        Self::of(Party::Fiber(block))
     }
 
-    /// The same, of this round.
-    pub(crate) fn in_round(mut self, round: usize) -> Self {
-        self.round = round;
-        self
+    /// The node of a thread that runs no fiber.
+    pub(crate) fn of_thread(unparker: weft_sync::Unparker) -> Self {
+        Self::of(Party::Thread(unparker))
+    }
+
+    fn of(party: Party) -> Self {
+        let (is_listed, round) = (UnsafeCell::new(false), UnsafeCell::new(0));
+        Self { link: Link::new(), word: AtomicU32::new(word::WAITING), is_listed, round, party }
+    }
+
+    #[inline(always)]
+    pub(crate) fn word(&self) -> &AtomicU32 {
+        &self.word
+    }
+
+    /// Says which round it came in, under the object's lock.
+    pub(crate) fn set_round(&self, round: usize) {
+        // SAFETY: only looked at and changed under the object's lock.
+        self.round.with_mut(|cell| unsafe { *cell = round });
+    }
+
+    fn round(&self) -> usize {
+        // SAFETY: as above.
+        self.round.with(|round| unsafe { *round })
     }
 
     /// Whether the node is in a list; asked under the object's lock.
     pub(crate) fn is_listed(&self) -> bool {
-        // SAFETY: only looked at and changed under the object's lock.
+        // SAFETY: as above.
         self.is_listed.with(|listed| unsafe { *listed })
     }
 
@@ -96,8 +107,7 @@ impl Node {
     /// Ends its wait; `None` if that has ended already.
     #[inline]
     fn claim(&self) -> Option<Woken> {
-        // SAFETY: the word is the seat's, which outlives the node.
-        let found = claim(unsafe { self.word.as_ref() }, word::SIGNALLED);
+        let found = claim(&self.word, word::SIGNALLED);
         match (found, &self.party) {
             (Claim::Late, _) => None,
             (_, Party::Thread(unparker)) => Some(Woken::Thread(unparker.clone())),
@@ -171,7 +181,7 @@ impl WaitList {
         let mut batch = Batch { woken: [const { None }; Batch::SIZE], len: 0 };
         // SAFETY: listed nodes live.
         let first =
-            |list: &Self| NonNull::new(list.head.cast_mut()).map(|node| unsafe { node.as_ref() }.round);
+            |list: &Self| NonNull::new(list.head.cast_mut()).map(|node| unsafe { node.as_ref() }.round());
         while batch.len < Batch::SIZE && first(self).is_some_and(|came| came <= round) {
             let Some(woken) = self.pop() else { break };
             batch.woken[batch.len] = Some(woken);

@@ -1,44 +1,40 @@
 //! Who waits: the fiber that runs, or a thread that runs none.
 
+use std::ptr::NonNull;
 use std::time::Instant;
 
-use weft_sync::face::atomic::{AtomicU32, Ordering};
-use weft_sync::{Parker, Unparker};
+use weft_sync::Parker;
+use weft_sync::face::atomic::Ordering;
 
-use super::{Outcome, word};
+use super::{Node, Outcome, word};
 use crate::why::Why;
 #[cfg(not(loom))]
 use crate::{block::Block, worker};
-#[cfg(not(loom))]
-use std::ptr::NonNull;
 
-/// Where the caller waits.
-pub(crate) enum Seat {
-    /// A fiber gives its worker to others.
+/// Where the caller waits. A fiber gives its worker to others; a thread sleeps.
+pub(crate) struct Seat {
+    node: NonNull<Node>,
     #[cfg(not(loom))]
-    Fiber(NonNull<Block>),
-    /// A thread sleeps.
-    Thread(ThreadSeat),
+    fiber: Option<NonNull<Block>>,
+    /// In a box, so that the node stays where it is.
+    thread: Option<Box<ThreadSeat>>,
 }
 
-/// A thread's own word, and how it sleeps.
+/// A thread's own node, and how it sleeps.
 pub(crate) struct ThreadSeat {
-    word: AtomicU32,
+    node: Node,
     parker: Parker,
 }
 
 impl ThreadSeat {
-    pub(crate) fn unparker(&self) -> Unparker {
-        self.parker.unparker()
-    }
-
     fn new() -> Self {
-        Self { word: AtomicU32::new(word::WAITING), parker: Parker::new() }
+        let parker = Parker::new();
+        Self { node: Node::of_thread(parker.unparker()), parker }
     }
 
     fn wait(&self, deadline: Option<Instant>) -> Outcome {
         loop {
-            let now = self.word.load(Ordering::Acquire);
+            let now = self.node.word().load(Ordering::Acquire);
             if now != word::WAITING {
                 return Outcome::of(now);
             }
@@ -48,7 +44,7 @@ impl ThreadSeat {
                     self.parker.park_timeout(left);
                 }
                 Some(None) => {
-                    super::claim(&self.word, word::TIMED_OUT);
+                    super::claim(self.node.word(), word::TIMED_OUT);
                 }
             }
         }
@@ -60,67 +56,63 @@ pub(crate) fn left(deadline: Instant) -> Option<std::time::Duration> {
     deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
 }
 
-#[cfg(loom)]
-impl Seat {
-    pub(crate) fn take() -> Self {
-        Self::Thread(ThreadSeat::new())
-    }
-
-    pub(crate) fn word(&self) -> &AtomicU32 {
-        let Self::Thread(thread) = self;
-        &thread.word
-    }
-
-    pub(crate) fn wait(&self, _why: Why, _object: usize, deadline: Option<Instant>) -> Outcome {
-        let Self::Thread(thread) = self;
-        thread.wait(deadline)
-    }
-}
-
-#[cfg(not(loom))]
 impl Seat {
     /// The caller's seat, ready to be put into a list.
     ///
     /// # Panics
     ///
     /// In a condition function or a poll hook, which run on the worker itself and must not wait.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take() -> Self {
-        match worker::current_block() {
-            Some(block) => {
-                // SAFETY: the fiber that runs lives.
-                unsafe { block.as_ref() }.word.store(word::WAITING, Ordering::Relaxed);
-                Self::Fiber(block)
-            }
-            None => Self::take_thread(),
+        #[cfg(not(loom))]
+        if let Some(block) = worker::current_block() {
+            // SAFETY: the fiber that runs lives.
+            let fiber = unsafe { block.as_ref() };
+            fiber.node.word().store(word::WAITING, Ordering::Relaxed);
+            return Self { node: NonNull::from(&fiber.node), fiber: Some(block), thread: None };
         }
+        Self::take_thread()
     }
 
     #[cold]
+    #[inline(never)]
     fn take_thread() -> Self {
+        #[cfg(not(loom))]
         assert!(
             worker::current().is_none(),
             "a condition function or poll hook tried to wait, which would stop its worker; let it return false"
         );
-        Self::Thread(ThreadSeat::new())
+        let thread = Box::new(ThreadSeat::new());
+        let node = NonNull::from(&thread.node);
+        Self {
+            node,
+            #[cfg(not(loom))]
+            fiber: None,
+            thread: Some(thread),
+        }
     }
 
-    #[inline]
-    pub(crate) fn word(&self) -> &AtomicU32 {
-        match self {
-            // SAFETY: the fiber that runs lives.
-            Self::Fiber(block) => &unsafe { block.as_ref() }.word,
-            Self::Thread(thread) => &thread.word,
-        }
+    /// Who waits, to be put into a list.
+    #[inline(always)]
+    pub(crate) fn node(&self) -> &Node {
+        // SAFETY: it is that of the fiber that runs, or in the box.
+        unsafe { self.node.as_ref() }
     }
 
     /// Waits until the word has come to an end. `object` is the address of what is waited for.
     #[inline(always)]
     pub(crate) fn wait(&self, why: Why, object: usize, deadline: Option<Instant>) -> Outcome {
-        match self {
+        #[cfg(not(loom))]
+        if let Some(block) = self.fiber {
             // SAFETY: the fiber that runs lives.
-            Self::Fiber(block) => unsafe { block.as_ref() }.wait(why, object, deadline),
-            Self::Thread(thread) => thread.wait(deadline),
+            return unsafe { block.as_ref() }.wait(why, object, deadline);
         }
+        self.wait_thread(deadline)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_thread(&self, deadline: Option<Instant>) -> Outcome {
+        self.thread.as_ref().map_or(Outcome::Signalled, |thread| thread.wait(deadline))
     }
 }

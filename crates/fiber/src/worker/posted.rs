@@ -102,7 +102,7 @@ impl Worker {
         // SAFETY: listed conditions are on the stacks of fibers that sleep here, or that are ready and run later.
         let posted = unsafe { posted.as_mut() };
         // SAFETY: as above.
-        let fiber_word = &unsafe { posted.block.as_ref() }.word;
+        let fiber_word = unsafe { posted.block.as_ref() }.node.word();
         if !is_parked(fiber_word) {
             return false; // made ready already, and not run yet
         }

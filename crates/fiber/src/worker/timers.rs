@@ -66,7 +66,7 @@ impl Worker {
         let mut fired = false;
         while let Some(block) = self.own(|own| own.timers.pop_due(now)) {
             // SAFETY: the fiber sleeps here, or has been woken and not run yet; either way it lives.
-            if claim(&unsafe { block.as_ref() }.word, word::TIMED_OUT) == Claim::Asleep {
+            if claim(unsafe { block.as_ref() }.node.word(), word::TIMED_OUT) == Claim::Asleep {
                 self.push(block);
             }
             fired = true;
