@@ -16,7 +16,7 @@ impl Event {
 
     /// Lets one go who waits, or the next one to come.
     pub(crate) fn set(&self) {
-        self.0.give(1);
+        self.0.give_one();
     }
 
     /// Makes it as new. Nobody waits, and nobody else has it.

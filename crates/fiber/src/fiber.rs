@@ -46,6 +46,11 @@ impl Fiber {
         unsafe { self.0.as_ref() }
     }
 
+    #[inline]
+    pub(crate) fn place(&self) -> NonNull<Block> {
+        self.0
+    }
+
     /// Its number, which no other fiber of the runtime has or had.
     #[must_use]
     pub fn id(&self) -> u64 {

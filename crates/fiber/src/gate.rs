@@ -1,18 +1,21 @@
 //! What mutexes, semaphores and parked fibers wait at: permits in one word, and a list of those who wait for one.
 //!
-//! Algorithm: the upper bits of the word count permits. QUEUED says that somebody waits; then there are no permits, since a
-//! permit that is given goes to the first who waits: it is handed over, so nobody overtakes and no wake is vain. LOCKED is
-//! the list's lock. While nobody waits, taking and giving are one exchange each. A mutex is a gate with one permit.
+//! Algorithm: the upper bits of the word count permits. QUEUED says that somebody waits; then a permit that is given goes to
+//! the first who waits: it is handed over, so nobody overtakes and no wake is vain. LOCKED is the list's lock. While nobody
+//! waits, taking is one exchange and giving one addition. A mutex is a gate with one permit.
 //!
-//! Races: while LOCKED is set nobody else changes the word, so its holder frees it with a store. Who would take, give or
-//! queue meanwhile looks again, and gives its processor away after some looks.
+//! Races:
+//! * Who gives looks at the flags and then adds, so it may add after a flag was set. It sees that in what the addition returns,
+//!   and hands the permit over that it left in the word ([`Gate::settle`]); until then nobody takes it, since QUEUED is set,
+//!   or somebody found it after QUEUED was gone. So LOCKED is freed by an addition, too.
+//! * Who would take, hand over or queue while LOCKED is set looks again, and gives its processor away after some looks.
 
 use std::time::Instant;
 
 use weft_sync::face::atomic::{AtomicUsize, Ordering};
 use weft_sync::face::{Spin, UnsafeCell, thread};
 
-use crate::wait::{Node, Outcome, Seat, WaitList};
+use crate::wait::{Node, Outcome, Seat, WaitList, Woken};
 use crate::why::Why;
 
 const LOCKED: usize = 1;
@@ -20,8 +23,8 @@ const QUEUED: usize = 2;
 const FLAGS: usize = LOCKED | QUEUED;
 const ONE: usize = 4;
 
-/// The most permits there can be.
-pub(crate) const PERMITS_MAX: usize = usize::MAX / ONE;
+/// The most permits there can be. Additions that meet at the limit may pass it; there is room for them.
+pub(crate) const PERMITS_MAX: usize = usize::MAX / ONE / 2;
 
 pub(crate) struct Gate {
     word: AtomicUsize,
@@ -81,9 +84,7 @@ impl Gate {
     /// Gives the permit of a gate that never has more than one.
     #[inline(always)]
     pub(crate) fn give_only(&self) {
-        if self.word.compare_exchange(0, ONE, Ordering::Release, Ordering::Relaxed).is_err() {
-            self.hand_over(1);
-        }
+        if self.word.load(Ordering::Relaxed) == 0 { self.add() } else { self.hand_over(1) }
     }
 
     /// Waits for a permit and takes it, or says what else ended the wait.
@@ -91,12 +92,15 @@ impl Gate {
     pub(crate) fn wait(&self, why: Why, deadline: Option<Instant>) -> Outcome {
         let seat = Seat::take();
         let node = seat.node();
-        if self.take_or_lock() {
+        let now = self.lock();
+        // A permit that somebody waits for is theirs.
+        if now >= ONE && now & QUEUED == 0 {
+            self.unlock(now, now - ONE, false);
             return Outcome::Signalled;
         }
         // SAFETY: the node stays until the wait has ended, and is removed unless it was popped.
         self.with_list(|list| unsafe { list.push(node) });
-        self.word.store(QUEUED, Ordering::Release);
+        self.unlock(now, now, true);
         let outcome = seat.wait(why, std::ptr::from_ref(self).addr(), deadline);
         if outcome != Outcome::Signalled {
             self.leave(node);
@@ -104,12 +108,20 @@ impl Gate {
         outcome
     }
 
-    /// Gives a permit to the first who waits, or keeps it if there are less than `limit`.
+    /// Gives a permit to the first who waits, or keeps it if there is room.
     #[inline]
-    pub(crate) fn give(&self, limit: usize) {
+    pub(crate) fn give(&self) {
+        let now = self.word.load(Ordering::Relaxed);
+        if now & FLAGS == 0 && now / ONE < PERMITS_MAX { self.add() } else { self.hand_over(PERMITS_MAX) }
+    }
+
+    /// Gives a permit to the first who waits, or keeps it if there is none.
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn give_one(&self) {
         let mut now = self.word.load(Ordering::Relaxed);
         while now & FLAGS == 0 {
-            if now / ONE >= limit {
+            if now >= ONE {
                 return;
             }
             match self.word.compare_exchange_weak(now, now + ONE, Ordering::Release, Ordering::Relaxed) {
@@ -117,34 +129,59 @@ impl Gate {
                 Err(other) => now = other,
             }
         }
-        self.hand_over(limit);
+        self.hand_over(1);
     }
 
+    /// Adds a permit to a word that had no flags a moment ago.
+    #[inline(always)]
+    fn add(&self) {
+        if self.word.fetch_add(ONE, Ordering::Release) & FLAGS != 0 {
+            self.settle();
+        }
+    }
+
+    /// Gives a permit that is not in the word.
     #[inline(never)]
     fn hand_over(&self, limit: usize) {
-        let permits = self.exchange(|now| now | LOCKED) & !FLAGS;
-        let (next, is_last) = self.with_list(|list| (list.pop(), list.is_empty()));
-        let then = match (&next, is_last) {
-            (Some(_), true) => 0,
-            (Some(_), false) => QUEUED,
-            (None, _) if permits / ONE < limit => permits + ONE,
-            (None, _) => permits,
+        let now = self.lock();
+        let (next, is_queued) = self.pop();
+        let Some(next) = next else {
+            let kept = if now / ONE < limit { now + ONE } else { now };
+            return self.unlock(now, kept, false);
         };
-        self.word.store(then, Ordering::Release);
-        if let Some(next) = next {
-            next.wake();
+        self.unlock(now, now, is_queued);
+        next.wake();
+    }
+
+    /// A permit was added while somebody came or left: gives it to the first who waits, if it is still there.
+    #[cold]
+    #[inline(never)]
+    fn settle(&self) {
+        let now = self.lock();
+        if now < ONE {
+            return self.unlock(now, now, now & QUEUED != 0);
         }
+        let (next, is_queued) = self.pop();
+        let Some(next) = next else { return self.unlock(now, now, false) };
+        self.unlock(now, now - ONE, is_queued);
+        next.wake();
+    }
+
+    /// The first whose wait goes on, which ends, and whether others wait. The caller has locked the list.
+    #[inline(always)]
+    fn pop(&self) -> (Option<Woken>, bool) {
+        self.with_list(|list| (list.pop(), !list.is_empty()))
     }
 
     /// A wait has ended without a permit.
     #[cold]
     fn leave(&self, node: &Node) {
-        let permits = self.exchange(|now| now | LOCKED) & !FLAGS;
+        let now = self.lock();
         let is_last = self.with_list(|list| {
             list.remove(node);
             list.is_empty()
         });
-        self.word.store(if is_last { permits } else { QUEUED }, Ordering::Release);
+        self.unlock(now, now, !is_last);
     }
 
     /// The list. The caller has locked it.
@@ -154,38 +191,39 @@ impl Gate {
         self.waiters.with_mut(|list| use_it(unsafe { &mut *list }))
     }
 
-    /// Takes a permit (true), or locks the list when there is none.
-    #[inline]
-    fn take_or_lock(&self) -> bool {
-        self.exchange(|now| if now >= ONE { now - ONE } else { now | LOCKED }) >= ONE
+    /// Locks the list; returns what the word was.
+    #[inline(always)]
+    fn lock(&self) -> usize {
+        self.try_lock().unwrap_or_else(|| self.lock_later())
     }
 
-    /// Changes the word when it is not locked; returns what it was.
+    /// Unlocks the list that was locked when the word was `before`. Permits change to those of `then`, and those that were
+    /// added meanwhile stay.
     #[inline(always)]
-    fn exchange(&self, change: impl Fn(usize) -> usize) -> usize {
-        let now = self.word.load(Ordering::Relaxed);
-        if now & LOCKED == 0
-            && self.word.compare_exchange(now, change(now), Ordering::Acquire, Ordering::Relaxed).is_ok()
-        {
-            return now;
-        }
-        self.exchange_later(change)
+    fn unlock(&self, before: usize, then: usize, is_queued: bool) {
+        let then = then & !FLAGS | if is_queued { QUEUED } else { 0 };
+        self.word.fetch_add(then.wrapping_sub(before | LOCKED), Ordering::Release);
     }
 
     #[cold]
     #[inline(never)]
-    fn exchange_later(&self, change: impl Fn(usize) -> usize) -> usize {
+    fn lock_later(&self) -> usize {
         let mut spin = Spin::default();
         loop {
-            let now = self.word.load(Ordering::Relaxed);
-            if now & LOCKED == 0 {
-                let then = change(now);
-                if self.word.compare_exchange_weak(now, then, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-                    return now;
-                }
-            } else if !spin.look_again() {
+            if let Some(now) = self.try_lock() {
+                return now;
+            }
+            if !spin.look_again() {
                 thread::yield_now();
             }
         }
+    }
+
+    #[inline(always)]
+    fn try_lock(&self) -> Option<usize> {
+        let now = self.word.load(Ordering::Relaxed);
+        let is_ours = now & LOCKED == 0
+            && self.word.compare_exchange(now, now | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        is_ours.then_some(now)
     }
 }

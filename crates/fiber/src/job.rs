@@ -136,7 +136,7 @@ pub(crate) unsafe fn look<V>(block: &Block) -> &V {
 }
 
 /// Drops what a fiber ended with and nobody took.
-#[inline]
+#[inline(never)]
 pub(crate) fn drop_ending(block: &Block) {
     match block.ending.replace(Ending::Taken) {
         // SAFETY: the ending says what the payload holds.

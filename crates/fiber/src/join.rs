@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Instant;
@@ -51,11 +52,16 @@ impl<T> JoinHandle<T> {
         let block = self.fiber.block();
         if !block.latch.is_open() || block.latch.is_refused() || block.ending.get() != Ending::Value {
             wait(block, None)?;
-            check(block, true)?;
+            if block.ending.get() != Ending::Value {
+                check(block, true)?;
+            }
         }
         block.ending.set(Ending::Taken);
         // SAFETY: it ended with a value, this is the only handle, and the value has just been marked as taken.
-        Ok(unsafe { job::take(block) })
+        let value = unsafe { job::take(block) };
+        // There is no value left to abandon.
+        worker::release(ManuallyDrop::new(self).fiber.place());
+        Ok(value)
     }
 
     /// The same, until `deadline` at most; the handle is given back if that passes.

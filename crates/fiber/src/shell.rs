@@ -14,20 +14,25 @@ pub(crate) fn run(block: &Block) -> ! {
     }
 }
 
-#[inline(never)]
+#[inline(always)]
 fn run_one(block: &Block) {
-    let job = block.job.get();
     if block.is_cancelled() {
-        // SAFETY: the job is the one of the closure in the payload, which has not run.
-        let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { (job.drop_closure)(block) }));
-        std::mem::forget(dropped);
-        block.ending.set(Ending::Cancelled);
-        return;
+        return end_unrun(block);
     }
-    // SAFETY: as above.
-    unsafe { (job.run)(block) };
+    // SAFETY: the job is the one of the closure in the payload, which has not run.
+    unsafe { (block.job.get().run)(block) };
     block.leave_value();
     if !block.locals.get().is_null() {
         Locals::drop_all(block);
     }
+}
+
+/// Ends a fiber that was cancelled before it started.
+#[cold]
+#[inline(never)]
+fn end_unrun(block: &Block) {
+    // SAFETY: the job is the one of the closure in the payload, which has not run.
+    let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { (block.job.get().drop_closure)(block) }));
+    std::mem::forget(dropped);
+    block.ending.set(Ending::Cancelled);
 }

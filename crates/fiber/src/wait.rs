@@ -16,7 +16,7 @@
 mod list;
 mod seat;
 
-pub(crate) use list::{Node, WaitList, release};
+pub(crate) use list::{Node, WaitList, Woken, release};
 pub(crate) use seat::Seat;
 
 use weft_sync::face::atomic::{AtomicU32, Ordering};

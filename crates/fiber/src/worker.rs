@@ -91,7 +91,6 @@ struct Own {
     picks: u32,
     /// Whether the last fiber left by yielding.
     fresh_first: bool,
-    next_id: u64,
     parker: Option<Parker>,
     posted: posted::List,
     timers: timers::List,
@@ -111,7 +110,6 @@ impl Worker {
             free: Queue::new(),
             picks: 0,
             fresh_first: false,
-            next_id: 0,
             parker: Some(parker),
             posted: posted::List::new(),
             timers: timers::List::new(),

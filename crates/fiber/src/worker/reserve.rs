@@ -22,9 +22,14 @@ impl Worker {
         if size != shared.region_size {
             return take_one(shared, size);
         }
-        if let Some(block) = self.own(|own| own.free.pop_front()) {
-            return Ok(block);
-        }
+        self.own(|own| own.free.pop_front()).map_or_else(|| self.region_of_pool(), Ok)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn region_of_pool(&self) -> Result<NonNull<Block>, SpawnError> {
+        let shared = self.shared();
+        let size = shared.region_size;
         let mut batch = shared.pool.take(shared, size, BATCH)?;
         let first = batch.pop_front();
         self.own(|own| own.free = batch);
@@ -34,11 +39,9 @@ impl Worker {
     /// A number for a new fiber: the worker's, and a count.
     #[inline]
     pub(crate) fn next_id(&self) -> u64 {
-        self.spawned.store(self.spawned.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        self.own(|own| {
-            own.next_id += 1;
-            (self.index as u64 + 1) << 48 | own.next_id
-        })
+        let count = self.spawned.load(Ordering::Relaxed) + 1;
+        self.spawned.store(count, Ordering::Relaxed);
+        (self.index as u64 + 1) << 48 | count
     }
 
     /// Takes back a region whose fiber is gone.
@@ -49,13 +52,19 @@ impl Worker {
             own.free.len()
         });
         if count > KEEP {
-            let spare = self.own(|own| {
-                let mut spare = Queue::new();
-                (0..KEEP / 2).filter_map(|_| own.free.pop_back()).for_each(|block| spare.push_back(block));
-                spare
-            });
-            self.shared().give_back(spare);
+            self.give_back_half();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_back_half(&self) {
+        let spare = self.own(|own| {
+            let mut spare = Queue::new();
+            (0..KEEP / 2).filter_map(|_| own.free.pop_back()).for_each(|block| spare.push_back(block));
+            spare
+        });
+        self.shared().give_back(spare);
     }
 }
 
@@ -87,10 +96,14 @@ fn free(block: NonNull<Block>, fiber: &Block) {
         Some(worker) if ptr::eq(worker.shared(), shared) && fiber.region.size() == shared.region_size => {
             worker.keep(block);
         }
-        _ => {
-            let mut one = Queue::new();
-            one.push_back(block);
-            shared.give_back(one);
-        }
+        _ => give_back(block, shared),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn give_back(block: NonNull<Block>, shared: &Shared) {
+    let mut one = Queue::new();
+    one.push_back(block);
+    shared.give_back(one);
 }
