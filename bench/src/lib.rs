@@ -9,6 +9,7 @@
 
 pub mod cable;
 pub mod feed;
+pub mod frames;
 pub mod lane;
 pub mod pipes;
 mod report;

@@ -1,4 +1,5 @@
-//! The ring that the kernel lays frames into, mapped into this process (`TPACKET_V2`, packet(7)).
+//! The ring that the kernel lays frames into, mapped into this process (`TPACKET_V2`, packet(7); why not the third version:
+//! `docs/adr/0012-packet-link.md`).
 //!
 //! Each slot begins with a status word. While it says `KERNEL` the slot is the kernel's; when a frame is in place, the
 //! kernel sets `USER` behind everything else it wrote, and the slot is ours until we store `KERNEL` again. Both sides go
