@@ -6,8 +6,18 @@
 
 mod case;
 mod census;
+mod crossing;
+mod expected;
+mod io_nodes;
 mod lane;
+mod life;
+mod operation;
+mod pattern;
+mod pause;
+mod real_times;
 mod report;
+mod times;
+mod traffic;
 mod victim;
 
 use std::io::{BufRead, BufReader};
@@ -17,26 +27,29 @@ use std::time::{Duration, Instant};
 
 use weft_socket::Service;
 
-use case::{After, Case, State, Survivor};
+use case::{After, Case, Killed, State, Survivor};
 use census::Census;
+use crossing::{Both, Crossing};
 use lane::Lane;
+use operation::expect_nothing_left;
 use report::Report;
+use times::Times;
 
 /// Lanes at a time.
-const LANES: usize = 16;
+const LANES: usize = 24;
 /// Kills after which a lane has taken all the memory it needs.
-const WARM_UP: usize = 8;
-/// What memory may grow by afterwards.
-const GROWTH_KIB: usize = 8 << 10;
+const WARM_UP: usize = 10;
+/// Kills unless it is said how many: about a third of all cases.
+const KILLS: usize = 72;
+/// From one case to the next, so that a few kills are spread over all of them; it shares no factor with their number.
+const STRIDE: usize = 89;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.first().map(String::as_str) {
-        Some("victim") => victim::run(&words[1..], |service, confirm| {
-            let state = if confirm { State::HeldFin } else { State::Idle };
-            Case { state, survivor: Survivor::Client, after: After::Restart }.options(service)
-        }),
+        Some("victim") => life::run(&words[1..]),
         Some("lane") => run_lane(&words[1..]),
+        Some("--real-times") => real_times::run(),
         Some("--list") => println!("chaos: test"),
         _ if is_about_another_test(&words) => {}
         _ => direct(&words),
@@ -54,7 +67,7 @@ fn is_about_another_test(words: &[String]) -> bool {
 fn direct(words: &[String]) {
     let cases = Case::all();
     let number = words.iter().position(|word| word == "--kills").and_then(|at| words.get(at + 1));
-    let kills = number.map_or(cases.len(), |word| word.parse().expect("--kills takes a number"));
+    let kills = number.map_or(KILLS, |word| word.parse().expect("--kills takes a number"));
     let lanes = LANES.min(kills.max(1));
     let begin = Instant::now();
     let mut running: Vec<(Child, usize)> = Vec::new();
@@ -80,44 +93,55 @@ fn direct(words: &[String]) {
 
 /// Kills every case whose turn it is.
 fn run_lane(words: &[String]) {
-    // SAFETY: no pointers; it concerns this process alone.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    victim::die_with_parent();
     let numbers: Vec<usize> = words.iter().map(|word| word.parse().expect("a number")).collect();
     let [own, lanes, kills] = numbers[..] else { panic!("{words:?}") };
     let cases = Case::all();
     let lane = Lane::new(place(own));
+    let mut crossing = Crossing::new(own);
     let mut first = None;
     for (count, kill) in (own..kills).step_by(lanes).enumerate() {
         if count == WARM_UP {
             first = Some(Census::take());
         }
-        let index = kill % cases.len();
-        let is_even = (kill / cases.len()).is_multiple_of(2);
+        let index = kill * STRIDE % cases.len();
+        let is_even = (kill / cases.len() + kill % cases.len()).is_multiple_of(2);
         let service = if is_even { Service::Stream } else { Service::Datagram };
-        let (case, done) = (cases[index], lane.kill(cases[index], service));
-        let expected = case.expected();
-        let is_expected =
-            done.reason.map_or(expected.reasons.is_empty(), |reason| expected.reasons.contains(&reason))
-                && (expected.least..=expected.most).contains(&done.informed);
-        if !is_expected {
-            println!("WRONG {case} {service:?}: told {:?} after {:?}", done.reason, done.informed);
-        }
-        println!(
-            "kill {index} {} {}",
-            done.informed.as_micros(),
-            done.reason.map_or("-", |reason| reason.name())
-        );
+        run_case(&lane, &mut crossing, (index, cases[index]), service);
+        assert_eq!(census::children(), crossing.io_nodes.processes(), "{}: processes", cases[index]);
     }
     if own < 4 {
         pause(&lane, own);
     }
     if let Some(first) = first {
-        let last = Census::take();
-        lane::settle(first, last).unwrap_or_else(|why| panic!("left behind: {why}"));
-        let growth = last.resident_kib.saturating_sub(first.resident_kib);
-        assert!(growth <= GROWTH_KIB, "{growth} KiB of memory were left behind: {first:?}, {last:?}");
-        println!("growth {growth}");
+        // A link of each node.
+        let growth = Census::take().growth_since(first, 2);
+        println!("growth {}", growth.unwrap_or_else(|why| panic!("left behind: {why}")));
     }
+    println!("io-growth {}", crossing.io_nodes.growth_kib);
+    crossing.io_nodes.end();
+}
+
+/// Kills once, compares what it came to with what it should, and says it.
+fn run_case(lane: &Lane, crossing: &mut Crossing, (index, case): (usize, Case), service: Service) {
+    let kill = if case.killed == Killed::Peer {
+        lane.kill(case, case.times(), service)
+    } else {
+        let Both { kill, peer } = crossing.kill(case, case.times(), service);
+        let expected = case.expected_of_peer().filter(|_| !case.goes_on());
+        if let (Some(expected), Some((line, after))) = (expected, peer) {
+            let how = line.splitn(3, ' ').last().unwrap_or_default();
+            if !expected.holds_in_words(how, after) {
+                println!("WRONG {case} {service:?}: the other end said \"{line}\" after {after:?}");
+            }
+        }
+        kill
+    };
+    if !case.expected().holds(kill.reason, kill.informed) {
+        println!("WRONG {case} {service:?}: told {:?} after {:?}", kill.reason, kill.informed);
+    }
+    let told = kill.reason.map_or(if case.goes_on() { "goes on" } else { "-" }, |reason| reason.name());
+    println!("kill {index} {} {told}", kill.informed.as_micros());
 }
 
 /// [CDP-TMR-2] A peer that is stopped for less than the give-up or the expiry loses nothing, and one that is stopped for
@@ -125,13 +149,20 @@ fn run_lane(words: &[String]) {
 fn pause(lane: &Lane, own: usize) {
     let survivor = if own.is_multiple_of(2) { Survivor::Client } else { Survivor::Server };
     let is_sending = own < 2;
+    let case = Case { state: State::Idle, killed: Killed::Peer, survivor, after: After::Restart };
+    let pause = |pause| {
+        let result = lane.pause(survivor, Times::Short, pause, is_sending);
+        expect_nothing_left(&lane.node, case);
+        result
+    };
     let short = if is_sending { Duration::from_millis(1_000) } else { Duration::from_millis(1_500) };
-    let brief = lane.pause(survivor, short, is_sending);
+    let brief = pause(short);
     assert!(brief.outcome.is_ok(), "{survivor:?} {short:?} {is_sending}: {brief:?}");
-    let long = lane.pause(survivor, Duration::from_secs(5), is_sending);
+    let long = pause(Duration::from_secs(5));
     let told = long.outcome.as_ref().expect_err("it was too long");
     let peer = long.peer.as_deref().unwrap_or_default();
-    assert!(peer.contains("ended because"), "{survivor:?} {is_sending}: {long:?}");
+    let is_told = ["idle", "gave up", "unknown"].iter().any(|reason| peer.ends_with(reason));
+    assert!(is_told, "{survivor:?} {is_sending}: {long:?}");
     println!(
         "pause {survivor:?}, {}: {} after {:.1} s; the other end: {peer}",
         if is_sending { "sending" } else { "idle" },

@@ -10,6 +10,7 @@ use crate::case::Case;
 pub(crate) struct Report {
     cases: BTreeMap<usize, (Vec<Duration>, BTreeSet<String>)>,
     growth_kib: usize,
+    io_growth_kib: usize,
     others: Vec<String>,
 }
 
@@ -26,6 +27,9 @@ impl Report {
                 reasons.insert(reason.to_owned());
             }
             ["growth", kib] => self.growth_kib = self.growth_kib.max(kib.parse().expect("a number")),
+            ["io-growth", kib] => {
+                self.io_growth_kib = self.io_growth_kib.max(kib.parse().expect("a number"));
+            }
             _ => self.others.push(line.to_owned()),
         }
     }
@@ -40,14 +44,14 @@ impl Report {
     }
 
     pub(crate) fn print(&self, cases: &[Case], took: Duration) {
-        println!("{:<62} kills  median ms     max ms  told", "");
+        println!("{:<79} kills  median ms     max ms  told", "");
         for (index, (times, reasons)) in &self.cases {
             let mut times = times.clone();
             times.sort();
             let ms = |time: Duration| time.as_secs_f64() * 1e3;
             let told: Vec<&str> = reasons.iter().map(String::as_str).collect();
             println!(
-                "{:<62} {:>5} {:>10.1} {:>10.1}  {}",
+                "{:<79} {:>5} {:>10.1} {:>10.1}  {}",
                 cases[*index],
                 times.len(),
                 ms(times[times.len() / 2]),
@@ -58,10 +62,11 @@ impl Report {
         self.others.iter().for_each(|line| println!("{line}"));
         println!(
             "{} kills in {:.1} s; descriptors, threads, processes, table entries, ports and promised bytes left: 0; memory of the \
-             survivor that grew most: {} KiB",
+             survivor that grew most: {} KiB, of the I/O node that did: {} KiB",
             self.kills(),
             took.as_secs_f64(),
-            self.growth_kib
+            self.growth_kib,
+            self.io_growth_kib
         );
     }
 }

@@ -1,29 +1,33 @@
-//! The process that is killed.
+//! A process beside the survivor: its peer, which is killed, or is told of the loss of the I/O nodes between them.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
-use weft_link::{Fault, Faults, Link, Udp};
-use weft_socket::{Address, Node, NodeId, Options, Port, Service, Socket, Target};
+use weft_socket::{Address, NodeId, Options, Port, Service};
+
+use crate::operation::PATIENCE;
+use crate::times::Times;
 
 /// What the process does with its connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
     /// Nothing listens; the place is only taken again.
     Absent,
-    /// Opens and does nothing more.
+    /// Does nothing until it is told to, and reads then.
     Hold,
     /// Reads whatever comes.
     Read,
-    /// Writes for ever.
+    /// Writes until it is told that this is enough, and closes then.
     Write,
     /// Closes at once.
     Close,
     /// Sends back what it reads.
     Echo,
-    /// Begins to connect and hears nothing.
+    /// Begins to connect and hears nothing until it is told to; sends back what it reads then.
     Mute,
 }
 
@@ -38,25 +42,31 @@ const ACTS: [(Act, &str); 7] = [
 ];
 
 /// What a process is to be.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) bind: SocketAddr,
     pub(crate) act: Act,
     pub(crate) service: Service,
     pub(crate) confirm: bool,
+    pub(crate) times: Times,
     /// Its number, where its peer calls it by that.
     pub(crate) node: Option<NodeId>,
-    /// Where it connects to, and from which port; it listens if this is not given.
-    pub(crate) connect: Option<(Address, SocketAddr, u16)>,
+    /// The path of a cluster file, if it is to be one of its nodes.
+    pub(crate) cluster: Option<String>,
+    /// Where it connects to, at which place if no cluster says so, and from which port; it listens if this is not given.
+    pub(crate) connect: Option<(Address, Option<SocketAddr>, u16)>,
 }
 
 /// The port that a process which listens listens on.
 pub(crate) const PORT: Port = Port::ECHO;
+/// What stands for nothing among the words of a part.
+const NONE: &str = "-";
 
 /// A running process; it is killed when this goes.
 pub(crate) struct Victim {
     child: Child,
-    said: BufReader<std::process::ChildStdout>,
+    said: mpsc::Receiver<(String, Instant)>,
+    follower: Option<JoinHandle<()>>,
 }
 
 impl Victim {
@@ -66,21 +76,34 @@ impl Victim {
         let mut child = Command::new(own)
             .arg("victim")
             .args(part.to_words())
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("a process");
-        let said = BufReader::new(child.stdout.take().expect("it was asked for"));
-        let mut victim = Self { child, said };
-        assert_eq!(victim.line(), "ready", "{part:?}");
+        let lines = BufReader::new(child.stdout.take().expect("it was asked for")).lines();
+        let (sender, said) = mpsc::channel();
+        let follower = thread::spawn(move || {
+            let stamped = lines.map_while(Result::ok).map(|line| (line, Instant::now()));
+            stamped.for_each(|line| sender.send(line).unwrap_or(()));
+        });
+        let victim = Self { child, said, follower: Some(follower) };
+        assert_eq!(victim.line(PATIENCE).0, "ready", "{part:?}");
         victim
     }
 
-    /// The next line that it says; empty at its end.
-    pub(crate) fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.said.read_line(&mut line).expect("what the process says");
-        line.trim_end().to_owned()
+    /// The next line that it says, and when it came; empty if it says no more.
+    pub(crate) fn line(&self, limit: Duration) -> (String, Instant) {
+        match self.said.recv_timeout(limit) {
+            Ok(line) => line,
+            Err(mpsc::RecvTimeoutError::Disconnected) => (String::new(), Instant::now()),
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("it said nothing for {limit:?}"),
+        }
+    }
+
+    /// Tells it to go on with its act.
+    pub(crate) fn tell(&mut self) {
+        let stdin = self.child.stdin.as_mut().expect("it was asked for");
+        stdin.write_all(b"go\n").expect("it listens");
     }
 
     /// Stops the process, all its threads.
@@ -103,6 +126,8 @@ impl Victim {
         // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // Its last words are of no interest.
+        let _ = self.follower.take().map(JoinHandle::join);
     }
 
     fn signal(&self, signal: i32) {
@@ -121,36 +146,47 @@ impl Drop for Victim {
     }
 }
 
+/// Makes this process end when the one that started it does.
+pub(crate) fn die_with_parent() {
+    // SAFETY: no pointers; it concerns this process alone.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
 impl Part {
-    fn to_words(self) -> Vec<String> {
+    pub(crate) fn options(&self) -> Options {
+        self.times.options(self.service, self.confirm)
+    }
+
+    fn to_words(&self) -> Vec<String> {
         let act = ACTS.iter().find(|(act, _)| *act == self.act).expect("all are listed").1;
         let service = if self.service == Service::Stream { "stream" } else { "datagram" };
-        let node = self.node.map_or(0, NodeId::get);
         let mut words = vec![
             self.bind.to_string(),
             act.into(),
             service.into(),
             self.confirm.to_string(),
-            node.to_string(),
+            self.times.name().into(),
+            self.node.map_or(0, NodeId::get).to_string(),
+            self.cluster.clone().unwrap_or_else(|| NONE.into()),
         ];
         if let Some((address, at, local)) = self.connect {
             words.extend([
                 address.node.get().to_string(),
                 address.port.get().to_string(),
-                at.to_string(),
+                at.map_or_else(|| NONE.into(), |at| at.to_string()),
                 local.to_string(),
             ]);
         }
         words
     }
 
-    fn from_words(words: &[String]) -> Option<Self> {
-        let [bind, act, service, confirm, node, rest @ ..] = words else { return None };
+    pub(crate) fn from_words(words: &[String]) -> Option<Self> {
+        let [bind, act, service, confirm, times, node, cluster, rest @ ..] = words else { return None };
         let connect = match rest {
             [node, port, at, local] => {
                 let address =
                     Address { node: NodeId::new(node.parse().ok()?)?, port: Port::new(port.parse().ok()?)? };
-                Some((address, at.parse().ok()?, local.parse().ok()?))
+                Some((address, at.parse().ok(), local.parse().ok()?))
             }
             _ => None,
         };
@@ -159,94 +195,10 @@ impl Part {
             act: ACTS.iter().find(|(_, word)| word == act)?.0,
             service: if service == "stream" { Service::Stream } else { Service::Datagram },
             confirm: confirm == "true",
+            times: Times::named(times)?,
             node: NodeId::new(node.parse().ok()?),
+            cluster: (cluster != NONE).then(|| cluster.clone()),
             connect,
         })
-    }
-}
-
-/// The life of the process; it ends with its parent.
-pub(crate) fn run(words: &[String], options: impl Fn(Service, bool) -> Options) {
-    let part = Part::from_words(words).expect("the words of a part");
-    // SAFETY: no pointers; it concerns this process alone.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-    let options = options(part.service, part.confirm);
-    let deaf: Faults =
-        if part.act == Act::Mute { "loss=100%".parse().expect("a fault") } else { Faults::NONE };
-    let link = Udp::bind(part.bind).expect("the address is free");
-    let link: Arc<dyn Link> = if part.act == Act::Mute {
-        Arc::new(Fault::new(link, 1, Faults::NONE, deaf).expect("a descriptor"))
-    } else {
-        Arc::new(link)
-    };
-    let mut builder = Node::builder().link(link);
-    if let Some(node) = part.node {
-        builder = builder.node(node);
-    }
-    let node = builder.open().expect("a node");
-    if part.act == Act::Absent {
-        say("ready");
-        park();
-    }
-    match part.connect {
-        Some((address, at, local)) => {
-            let target = Target::Both { address, at };
-            let socket = node.connect_start(target, &options.local_port(local)).expect("a way to connect");
-            say("ready");
-            if part.act == Act::Mute {
-                park();
-            }
-            socket.connect_finish().expect("the survivor accepts");
-            act(&socket, part.act);
-        }
-        None => {
-            let listener = node.listen(PORT.get(), &options).expect("the port is free");
-            say("ready");
-            act(&listener.accept().expect("the survivor connects"), part.act);
-        }
-    }
-}
-
-fn act(socket: &Socket, act: Act) {
-    let mut buffer = vec![7; 8_192];
-    let ended = match act {
-        Act::Read => loop {
-            match socket.recv(&mut buffer) {
-                Ok(0) => break "the end of file".to_owned(),
-                Ok(_) => {}
-                Err(error) => break error.to_string(),
-            }
-        },
-        Act::Write => loop {
-            if let Err(error) = socket.send(&buffer) {
-                break error.to_string();
-            }
-        },
-        Act::Echo => loop {
-            match socket.recv(&mut buffer).map(|len| socket.send(&buffer[..len]).map(|_| len)) {
-                Ok(Ok(0)) => break "the end of file".to_owned(),
-                Ok(Ok(_)) => {}
-                Ok(Err(error)) => break error.to_string(),
-                Err(error) => break error.to_string(),
-            }
-        },
-        Act::Close => {
-            socket.close_start();
-            park()
-        }
-        Act::Hold | Act::Absent | Act::Mute => park(),
-    };
-    say(&ended);
-    park();
-}
-
-fn say(line: &str) {
-    println!("{line}");
-    std::io::stdout().flush().expect("somebody listens");
-}
-
-fn park() -> ! {
-    loop {
-        std::thread::park();
     }
 }
