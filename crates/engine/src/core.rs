@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use weft_base::Port as CdpPort;
 use weft_proto::limiter::EchoResetLimiter;
+use weft_sync::scheduler::Driver;
 use weft_sync::{Mutex, RwLock};
 
 use crate::budget::Budget;
@@ -26,6 +27,8 @@ pub(crate) struct Core {
     pub(crate) directory: Directory,
     pub(crate) table: Box<dyn Table<Slot>>,
     pub(crate) ports: Box<[Port]>,
+    /// The ports, as a scheduler of fibers drives them.
+    pub(crate) drivers: Box<[Arc<dyn Driver>]>,
     pub(crate) listeners: RwLock<HashMap<CdpPort, Arc<Listening>>>,
     pub(crate) drops: Drops,
     pub(crate) budget: Budget,

@@ -15,7 +15,7 @@ use weft_base::{Instant, NodeId};
 use weft_link::{Link, Udp, UdpOptions};
 use weft_proto::limiter::EchoResetLimiter;
 use weft_route::{AddError, Cluster, Mode, Name};
-use weft_sync::{Mutex, RwLock};
+use weft_sync::{Mutex, RwLock, scheduler};
 use weft_wire::Reason;
 
 pub use self::opening::{ConnectError, ListenError, Target};
@@ -25,6 +25,7 @@ use crate::control::Control;
 use crate::core::Core;
 use crate::counters::Drops;
 use crate::directory::Directory;
+use crate::fiber::PortDriver;
 use crate::port::Port;
 use crate::quiet::QuietList;
 use crate::random;
@@ -34,6 +35,9 @@ use crate::slot::Slot;
 use crate::stats;
 use crate::table::Limits;
 use crate::waiters::Interest;
+
+/// How long the end of an engine waits for threads of others to leave its ports: a turn, and their being scheduled.
+const DRIVERS_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Ports, threads and connections of one node.
 ///
@@ -76,14 +80,17 @@ impl Engine {
             .enumerate()
             .map(|(index, link)| Port::new(index, link, now, settings.spin))
             .collect::<io::Result<Box<[Port]>>>()?;
-        let core = Arc::new(Core {
+        let table = settings.scheme.table(hash_key()?, Limits::default());
+        let resets = Mutex::new(EchoResetLimiter::new(random::u64()?));
+        let core = Arc::new_cyclic(|core| Core {
             directory,
-            table: settings.scheme.table(hash_key()?, Limits::default()),
+            table,
+            drivers: PortDriver::of_ports(core, ports.len()),
             ports,
             listeners: RwLock::default(),
             drops: Drops::default(),
             budget: Budget::new(settings.memory_bytes),
-            resets: Mutex::new(EchoResetLimiter::new(random::u64()?)),
+            resets,
             resets_sent: 0.into(),
             quiet: QuietList::new(settings.quiet_max),
             next_port: 0.into(),
@@ -203,7 +210,19 @@ impl Engine {
             if rest.is_zero() {
                 return;
             }
-            std::thread::sleep(rest);
+            match scheduler::current() {
+                Some(scheduler) => scheduler.sleep(rest),
+                None => std::thread::sleep(rest),
+            }
+        }
+    }
+
+    /// Threads of a scheduler may be in a turn, or at rest. They leave at once, and with the last one the links are closed.
+    fn wait_for_drivers(&self) {
+        let deadline = clock::now() + DRIVERS_PATIENCE;
+        while Arc::strong_count(&self.core) > 1 && clock::now() < deadline {
+            self.core.ports.iter().for_each(|port| port.signal().raise());
+            std::thread::sleep(Duration::from_micros(50));
         }
     }
 
@@ -214,7 +233,14 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.shutdown(self.linger);
+        let mut close = || {
+            self.shutdown(self.linger);
+        };
+        match scheduler::current() {
+            // What is torn down half-way would never end.
+            Some(scheduler) => scheduler.shielded(&mut close),
+            None => close(),
+        }
         self.core.is_stopping.store(true, Ordering::SeqCst);
         for port in &self.core.ports {
             port.signal().raise();
@@ -224,6 +250,7 @@ impl Drop for Engine {
             // A thread that panicked has said so already.
             let _ = thread.join();
         }
+        self.wait_for_drivers();
         // Slots know listeners and the table knows slots: take them apart.
         for slot in self.core.slots() {
             let mut live = slot.lock();

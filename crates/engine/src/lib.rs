@@ -35,6 +35,7 @@ mod core;
 mod counters;
 mod directory;
 mod engine;
+mod fiber;
 mod gather;
 mod listening;
 mod outbox;

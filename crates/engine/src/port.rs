@@ -20,7 +20,7 @@ use crate::slot::{Live, Slot};
 use crate::wheel::{Timer, TimerWheel};
 
 /// Packets one turn takes from the link.
-const TURN_PACKETS: usize = 256;
+pub(crate) const TURN_PACKETS: usize = 256;
 
 /// What whoever runs the turn owns.
 pub(crate) struct Turn {
@@ -251,6 +251,13 @@ impl Port {
         let waker = self.service_waker.lock().clone();
         if let Some(waker) = waker {
             waker.unpark();
+        }
+    }
+
+    /// Somebody waits who runs no turns: the service thread is to look after the port at once.
+    pub(crate) fn watch(&self) {
+        if !self.is_watched.swap(true, Ordering::SeqCst) {
+            self.call_service();
         }
     }
 

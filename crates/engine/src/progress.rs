@@ -22,7 +22,7 @@ use std::task;
 use std::time::Duration;
 
 use weft_base::Instant;
-use weft_sync::{Parker, SpinLock, Unparker};
+use weft_sync::{Parker, SpinLock, Unparker, scheduler};
 
 use crate::clock;
 use crate::core::Core;
@@ -82,7 +82,7 @@ pub(crate) struct Condition<'a> {
 
 impl Condition<'_> {
     #[inline]
-    fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         self.waiters.is_ready(self.interest)
     }
 
@@ -90,16 +90,21 @@ impl Condition<'_> {
         self.waiters.register(self.interest, &sleeper.waker);
     }
 
-    fn is_late(&self, now: Instant) -> bool {
+    pub(crate) fn is_late(&self, now: Instant) -> bool {
         self.deadline.is_some_and(|deadline| now >= deadline)
     }
 }
 
 impl Core {
-    /// Blocks the thread until the condition holds, and makes progress meanwhile. False when the deadline passed first.
+    /// Blocks the thread, or the fiber that it runs, until the condition holds, and makes progress meanwhile. False when the deadline passed first.
     pub(crate) fn wait(&self, home: impl Fn() -> usize, condition: Condition<'_>) -> bool {
         if condition.holds() {
             return true;
+        }
+        if let Some(scheduler) = scheduler::current()
+            && let Some(waker) = scheduler.waker()
+        {
+            return self.wait_on_fiber(&home, condition, scheduler, &waker);
         }
         let port = self.port(home());
         port.ask_for_lead();

@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::counters::Drop as Dropped;
 use crate::directory::Source;
 use crate::outbox::Outbox;
-use crate::port::Port;
+use crate::port::{Port, TURN_PACKETS};
 use crate::slot::{Guard, Slot};
 
 /// Who runs the turn.
@@ -27,8 +27,21 @@ pub(crate) enum Runner {
 
 impl Core {
     /// Runs one turn of the port at `now`, unless another thread does. Tells how many packets came in.
+    #[inline]
     pub(crate) fn try_turn(&self, port: &Port, runner: Runner, now: Instant) -> Option<usize> {
+        self.try_turn_of(port, runner, now, TURN_PACKETS)
+    }
+
+    /// The same, for so many packets at most.
+    pub(crate) fn try_turn_of(
+        &self,
+        port: &Port,
+        runner: Runner,
+        now: Instant,
+        budget: usize,
+    ) -> Option<usize> {
         let mut turn = port.turn.try_lock()?;
+        turn.batch.set_budget(budget);
         if runner == Runner::User {
             port.user_turn_at.store(now.as_nanos(), Ordering::Relaxed);
         }

@@ -4,7 +4,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::event::Event;
 use crate::job::{self, Job, PAYLOAD};
@@ -84,8 +84,12 @@ pub(crate) struct Block {
     why: AtomicU8,
     has_deadline: AtomicBool,
     object: AtomicUsize,
+    /// When it began to wait, by its worker's clock, in nanoseconds.
+    since: AtomicU64,
     pub(crate) name: Name,
     pub(crate) permit: Event,
+    /// Set by a transport. Not made as new for the next fiber: who waits for it looks again.
+    pub(crate) news: Event,
     pub(crate) locals: Cell<*mut Locals>,
     pub(crate) region: Region,
     pub(crate) shared: *const Shared,
@@ -138,8 +142,10 @@ impl Block {
             why: AtomicU8::new(0),
             has_deadline: AtomicBool::new(false),
             object: AtomicUsize::new(0),
+            since: AtomicU64::new(0),
             name: Name::new(),
             permit: Event::new(),
+            news: Event::new(),
             locals: Cell::new(ptr::null_mut()),
             region,
             shared,
@@ -184,6 +190,9 @@ impl Block {
     pub(crate) fn wait(&self, why: Why, object: usize, deadline: Option<Instant>) -> Outcome {
         self.object.store(object, Ordering::Relaxed);
         self.why.store(why as u8, Ordering::Relaxed);
+        // SAFETY: a fiber that runs has a home, which outlives it.
+        let home = unsafe { &*self.home.load(Ordering::Relaxed) };
+        self.since.store(home.clock(), Ordering::Relaxed);
         let is_unwinding = std::thread::panicking();
         self.sleeps_deep.set(is_unwinding || self.is_shielded.get());
         if deadline.is_none() && !is_unwinding {
@@ -264,6 +273,17 @@ impl Block {
     #[inline(always)]
     pub(crate) fn is_cancelled(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & CANCELLED != 0
+    }
+
+    /// When it began to wait, on the runtime's clock.
+    pub(crate) fn waits_since(&self) -> Duration {
+        Duration::from_nanos(self.since.load(Ordering::Relaxed))
+    }
+
+    /// The bytes of its stack in use when it was last left, if the switch keeps that.
+    pub(crate) fn stack_used(&self) -> Option<usize> {
+        let (_, high) = self.region.bounds();
+        high.checked_sub(self.context.left_at()?)
     }
 
     /// What it waits for, the object's address, and whether a deadline ends the wait.

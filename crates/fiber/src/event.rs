@@ -28,4 +28,9 @@ impl Event {
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Outcome {
         if self.0.try_take() { Outcome::Signalled } else { self.0.wait(Why::Park, deadline) }
     }
+
+    /// The same, and listings say that it waits for `why` at `object`.
+    pub(crate) fn wait_for(&self, why: Why, object: usize, deadline: Option<Instant>) -> Outcome {
+        if self.0.try_take() { Outcome::Signalled } else { self.0.wait_at(why, object, deadline) }
+    }
 }

@@ -40,6 +40,11 @@ impl Fiber {
         Self(block)
     }
 
+    /// The pointer of the reference; [`own`](Self::own) takes it back.
+    pub(crate) fn as_ptr(&self) -> *const () {
+        self.0.as_ptr().cast_const().cast()
+    }
+
     #[inline]
     pub(crate) fn block(&self) -> &Block {
         // SAFETY: the reference keeps the block.

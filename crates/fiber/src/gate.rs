@@ -90,6 +90,12 @@ impl Gate {
     /// Waits for a permit and takes it, or says what else ended the wait.
     #[inline(never)]
     pub(crate) fn wait(&self, why: Why, deadline: Option<Instant>) -> Outcome {
+        self.wait_at(why, std::ptr::from_ref(self).addr(), deadline)
+    }
+
+    /// The same for a gate that is part of something else, whose address listings show.
+    #[inline(always)]
+    pub(crate) fn wait_at(&self, why: Why, object: usize, deadline: Option<Instant>) -> Outcome {
         let seat = Seat::take();
         let node = seat.node();
         let now = self.lock();
@@ -101,7 +107,7 @@ impl Gate {
         // SAFETY: the node stays until the wait has ended, and is removed unless it was popped.
         self.with_list(|list| unsafe { list.push(node) });
         self.unlock(now, now, true);
-        let outcome = seat.wait(why, std::ptr::from_ref(self).addr(), deadline);
+        let outcome = seat.wait(why, object, deadline);
         if outcome != Outcome::Signalled {
             self.leave(node);
         }

@@ -4,8 +4,9 @@
 //! voluntary. A fiber that waits says what for: an object of this library, whose owner hands it over in O(1), or a posted
 //! condition, which a worker tests when it has the chance.
 //!
-//! This room must not know sockets, packets or engines: it gives them a poll hook ([`Runtime::set_poll_hook`]) and a
-//! [`Waiter`]. It has the stacks, the workers' threads, and a clock for deadlines.
+//! This room must not know sockets, packets or engines: blocking calls of a transport park a fiber through
+//! [`weft_sync::scheduler`], and whatever else makes progress gets a poll hook ([`Runtime::set_poll_hook`]) and a [`Waiter`].
+//! It has the stacks, the workers' threads, and a clock for deadlines.
 //!
 //! | file | holds |
 //! |---|---|
@@ -18,7 +19,8 @@
 //! | `wait/`, `gate`, `latch`, `event` | waiting for an object |
 //! | `mutex`, `semaphore`, `condvar`, `barrier`, `once` | the objects, for fibers and threads |
 //! | `local`, `shared` | locks for one thread, and for several processes |
-//! | `condition`, `storage`, `listing` | posted conditions, storage per fiber, names and states |
+//! | `transport` | calls of a transport that wait, and idle workers that drive it |
+//! | `condition`, `storage`, `listing`, `report` | posted conditions, storage per fiber, names and states |
 //!
 //! ```
 //! use weft_fiber::{Mutex, spawn, yield_now};
@@ -82,6 +84,8 @@ pub mod local;
 #[cfg(not(loom))]
 mod name;
 #[cfg(not(loom))]
+mod report;
+#[cfg(not(loom))]
 mod runtime;
 #[cfg(not(loom))]
 pub mod shared;
@@ -95,6 +99,8 @@ mod stack;
 mod storage;
 #[cfg(not(loom))]
 mod switch;
+#[cfg(not(loom))]
+mod transport;
 #[cfg(not(loom))]
 mod worker;
 

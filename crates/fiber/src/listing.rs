@@ -3,6 +3,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::block::Block;
 use crate::runtime::Shared;
@@ -38,6 +39,10 @@ pub struct Listed {
     pub worker: Option<usize>,
     /// How many wait for its end.
     pub joiners: usize,
+    /// For how long it has waited, by the clock of its worker, which is read every 256 switches and when the worker wakes.
+    pub waited: Option<Duration>,
+    /// The bytes of its stack in use when it was last left, where the switch keeps that (on x86-64).
+    pub stack_used: Option<usize>,
     /// The lowest and the highest address of its stack.
     pub stack: (usize, usize),
 }
@@ -54,13 +59,17 @@ impl fmt::Display for Listed {
         if let Some(object) = self.object.filter(|&object| object != 0) {
             write!(f, " at {object:#x}")?;
         }
+        if let Some(waited) = self.waited {
+            write!(f, ", since {waited:.1?}")?;
+        }
         if let Some(worker) = self.worker {
             write!(f, ", worker {worker}")?;
         }
         if self.joiners > 0 {
             write!(f, ", {} joiners", self.joiners)?;
         }
-        write!(f, ", stack {low:#x}..{high:#x}")
+        write!(f, ", stack {low:#x}..{high:#x}")?;
+        self.stack_used.map_or(Ok(()), |used| write!(f, ", {used} bytes used"))
     }
 }
 
@@ -99,21 +108,30 @@ pub(crate) fn title(block: &Block) -> String {
 }
 
 fn title_of(id: u64, name: &str) -> String {
-    // A number is the worker that spawned it, and a count.
-    let (worker, count) = (id >> 48, id & ((1 << 48) - 1));
-    if name.is_empty() { format!("{worker}.{count}") } else { format!("\"{name}\" ({worker}.{count})") }
+    let number = number(id);
+    if name.is_empty() { number } else { format!("\"{name}\" ({number})") }
+}
+
+/// A fiber's number for people: the worker that spawned it, and a count.
+pub(crate) fn number(id: u64) -> String {
+    format!("{}.{}", id >> 48, id & ((1 << 48) - 1))
 }
 
 /// The fibers that live.
 pub(crate) fn list(shared: &Shared) -> Vec<Listed> {
     let mut fibers = Vec::new();
+    for_each(shared, |fiber, _| fibers.push(fiber));
+    fibers
+}
+
+/// Calls `look` with every fiber that lives.
+pub(crate) fn for_each(shared: &Shared, mut look: impl FnMut(Listed, &Block)) {
     shared.pool.for_each(|block| {
         let id = block.id.load(Ordering::Relaxed);
         if id != 0 && !block.latch.is_open() {
-            fibers.push(listed(shared, block, id));
+            look(listed(shared, block, id), block);
         }
     });
-    fibers
 }
 
 fn listed(shared: &Shared, block: &Block, id: u64) -> Listed {
@@ -134,6 +152,8 @@ fn listed(shared: &Shared, block: &Block, id: u64) -> Listed {
         has_deadline: waits_for.is_some_and(|(.., has_deadline)| has_deadline),
         worker: worker.map(|worker| worker.index),
         joiners: block.latch.joiners(),
+        waited: waits_for.map(|_| shared.clock().saturating_sub(block.waits_since())),
+        stack_used: block.stack_used(),
         stack: block.region.bounds(),
     }
 }

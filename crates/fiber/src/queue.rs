@@ -143,6 +143,11 @@ impl<T: Linked> Line<T> {
     }
 
     #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.is_null()
+    }
+
+    #[inline(always)]
     pub(crate) fn push(&mut self, element: NonNull<T>) {
         link(element).set_next(ptr::null());
         match NonNull::new(self.head.cast_mut()).and(NonNull::new(self.tail.cast_mut())) {

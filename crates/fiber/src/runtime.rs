@@ -14,6 +14,7 @@ use crate::join::JoinHandle;
 use crate::queue::Queue;
 use crate::spawn::Spawn;
 use crate::stack::pool::{Pool, Returned, region_size};
+use crate::transport::{self, Drivers};
 use crate::worker::{self, Worker};
 use crate::{block::Block, stack::overflow};
 
@@ -35,6 +36,7 @@ pub(crate) enum Stage {
 pub(crate) struct Shared {
     pub(crate) workers: Box<[Worker]>,
     pub(crate) pool: Pool,
+    pub(crate) drivers: Drivers,
     /// The size of a region unless a fiber is given another one.
     pub(crate) region_size: usize,
     /// Looks of an idle worker before it sleeps.
@@ -46,6 +48,7 @@ pub(crate) struct Shared {
     /// Fibers spawned by threads that are no workers.
     spawned_outside: AtomicU64,
     stage: AtomicU8,
+    started: Instant,
     hook: OnceLock<Hook>,
     pub(crate) on_deadlock: fn(&crate::Deadlock),
     /// Fibers ever spawned when a deadlock was last reported.
@@ -68,12 +71,17 @@ impl Shared {
         });
     }
 
-    /// Calls the poll hook, if there is one; returns how much it did.
+    /// Polls the transports that fibers wait for, and calls the poll hook, if there is one; returns how much they did.
     #[inline]
     pub(crate) fn poll(&self, budget: usize) -> usize {
         // A panic of the hook has been reported; it must not end the worker.
         let called = |hook: &Hook| catch_unwind(AssertUnwindSafe(|| hook(budget))).unwrap_or(0);
-        self.hook.get().map_or(0, called)
+        self.drivers.poll(budget) + self.hook.get().map_or(0, called)
+    }
+
+    /// The time since the runtime was started.
+    pub(crate) fn clock(&self) -> Duration {
+        self.started.elapsed()
     }
 
     pub(crate) fn has_hook(&self) -> bool {
@@ -151,12 +159,14 @@ impl Runtime {
         let shared = Arc::new(Shared {
             workers: (0..config.workers).map(Worker::new).collect(),
             pool: Pool::new(config.fiber_limit),
+            drivers: Drivers::new(),
             region_size: region_size(config.stack_size),
             spins: config.spins,
             hungry: AtomicUsize::new(0),
             detached: AtomicI64::new(0),
             spawned_outside: AtomicU64::new(0),
             stage: AtomicU8::new(Stage::Running as u8),
+            started: Instant::now(),
             hook: OnceLock::new(),
             on_deadlock: config.on_deadlock,
             reported: AtomicU64::new(0),
@@ -168,7 +178,10 @@ impl Runtime {
         for index in 0..config.workers {
             let shared = runtime.shared.clone();
             let thread = std::thread::Builder::new().name(format!("weft-fiber-{index}"));
-            let body = move || overflow::with_signal_stack(|| shared.workers[index].run());
+            let body = move || {
+                transport::install();
+                overflow::with_signal_stack(|| shared.workers[index].run());
+            };
             let started = thread.spawn(body).map_err(|error| BuildError::Thread(error.to_string()))?;
             runtime.threads.push(started);
         }

@@ -24,11 +24,19 @@ pub enum Why {
     Sleep,
     /// A posted condition, tested by its worker.
     Condition,
+    /// Something to receive, or a connection to accept.
+    Readable,
+    /// Room to send.
+    Writable,
+    /// The outcome of a connect.
+    Connected,
+    /// The outcome of a close.
+    Closed,
 }
 
 impl Why {
     /// Every reason.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::Mutex,
         Self::Semaphore,
         Self::Condvar,
@@ -39,6 +47,10 @@ impl Why {
         Self::Park,
         Self::Sleep,
         Self::Condition,
+        Self::Readable,
+        Self::Writable,
+        Self::Connected,
+        Self::Closed,
     ];
 
     /// In words: "a mutex".
@@ -55,13 +67,26 @@ impl Why {
             Self::Park => "an unpark",
             Self::Sleep => "time to pass",
             Self::Condition => "a posted condition",
+            Self::Readable => "something to receive",
+            Self::Writable => "room to send",
+            Self::Connected => "a connect",
+            Self::Closed => "a close",
         }
     }
 
     /// Whether only another fiber can end this wait, so that a wait of all fibers for such objects is a deadlock.
     #[must_use]
     pub fn is_owned(self) -> bool {
-        !matches!(self, Self::Park | Self::Sleep | Self::Condition)
+        !matches!(
+            self,
+            Self::Park
+                | Self::Sleep
+                | Self::Condition
+                | Self::Readable
+                | Self::Writable
+                | Self::Connected
+                | Self::Closed
+        )
     }
 
     pub(crate) fn from_number(number: u8) -> Option<Self> {

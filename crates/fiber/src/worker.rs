@@ -25,9 +25,12 @@ pub(crate) use reserve::{release, take_one};
 
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::task::Waker;
 
-use weft_sync::Parker;
+use weft_sync::scheduler::Driver;
+use weft_sync::{Parker, SpinLock};
 
 use crate::block::{Block, CANCELLED, Ending};
 use crate::inbox::{Bell, Inbox};
@@ -75,11 +78,15 @@ pub(crate) struct Worker {
     lane: Lane<Block>,
     inbox: Inbox<Block>,
     bell: Bell,
+    /// The transport it rests in while it sleeps.
+    rests_in: SpinLock<Option<Arc<dyn Driver>>>,
     /// The fiber that runs; null while the worker looks after other things.
     pub(crate) running: AtomicPtr<Block>,
     /// Fibers begun and ended here; written by this worker only.
     pub(crate) spawned: AtomicU64,
     pub(crate) finished: AtomicU64,
+    /// The runtime's clock as this worker last read it, in nanoseconds: for how long fibers wait is told by it.
+    clock: AtomicU64,
     own: UnsafeCell<Own>,
 }
 
@@ -92,6 +99,10 @@ struct Own {
     /// Whether the last fiber left by yielding.
     fresh_first: bool,
     parker: Option<Parker>,
+    /// Ends its sleep without the bell: the lead of a transport is free.
+    waker: Waker,
+    /// Looks before it sleeps, at present.
+    looks: u32,
     posted: posted::List,
     timers: timers::List,
 }
@@ -110,6 +121,8 @@ impl Worker {
             free: Queue::new(),
             picks: 0,
             fresh_first: false,
+            waker: Waker::from(Arc::new(parker.unparker())),
+            looks: u32::MAX,
             parker: Some(parker),
             posted: posted::List::new(),
             timers: timers::List::new(),
@@ -120,9 +133,11 @@ impl Worker {
             lane: Lane::new(),
             inbox: Inbox::new(),
             bell,
+            rests_in: SpinLock::new(None),
             running: AtomicPtr::new(ptr::null_mut()),
             spawned: AtomicU64::new(0),
             finished: AtomicU64::new(0),
+            clock: AtomicU64::new(0),
             own: UnsafeCell::new(own),
         }
     }
@@ -328,12 +343,16 @@ impl Worker {
     /// Hands over a fiber from anywhere.
     pub(crate) fn deliver(&self, block: NonNull<Block>) {
         self.inbox.push(block);
-        self.bell.ring();
+        self.ring();
     }
 
     /// Wakes the worker if it sleeps. True if it did.
     pub(crate) fn ring(&self) -> bool {
-        self.bell.ring()
+        let is_rung = self.bell.ring();
+        if is_rung {
+            self.end_rest();
+        }
+        is_rung
     }
 }
 

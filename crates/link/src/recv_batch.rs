@@ -90,6 +90,12 @@ impl RecvBatch {
         }
     }
 
+    /// Takes up to `budget` packets at a time from now on, at least one.
+    #[inline]
+    pub fn set_budget(&mut self, budget: usize) {
+        self.budget = budget.max(1);
+    }
+
     /// How many more packets a link should put in.
     #[must_use]
     pub fn room(&self) -> usize {

@@ -27,7 +27,8 @@ pub struct Received {
 ///
 /// Clones are the same socket. All methods take `&self`, and several threads may use one socket at once. When the
 /// last clone is dropped without a close, the connection is closed in the background; if that happens because a thread
-/// panics, it is reset instead, and the peer is told that the process died (CDP-ST-H).
+/// panics, or a fiber is cancelled, before it was closed, it is reset instead, and the peer is told that the process died
+/// (CDP-ST-H).
 ///
 /// ```
 /// use weft_socket::{Node, Options, Target};

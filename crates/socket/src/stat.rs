@@ -15,8 +15,41 @@
 //! ```
 
 use std::io;
+use std::sync::Arc;
 
-use weft_engine::control;
+use weft_engine::control::{self, Control};
+
+/// Something else than a node that tells of itself, until this is dropped.
+pub struct Offer {
+    _control: Control,
+}
+
+impl std::fmt::Debug for Offer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Offer")
+    }
+}
+
+/// Answers under `name` with what `describe` says, a JSON object: a runtime of fibers, for instance, which `weft stat --fibers`
+/// shows.
+///
+/// ```
+/// use weft_socket::stat;
+///
+/// let runtime = weft_fiber::Runtime::new()?;
+/// let name = format!("doc-fibers-{}", std::process::id());
+/// let handle = runtime.handle();
+/// let offer = stat::offer(&name, move || handle.to_json())?;
+/// assert!(stat::query(&name)?.contains("\"workers\":1"));
+/// drop(offer);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// When the name is no file name or is taken, or the system gives no socket or thread.
+pub fn offer(name: &str, describe: impl Fn() -> String + Send + Sync + 'static) -> io::Result<Offer> {
+    Ok(Offer { _control: Control::open(name, Arc::new(describe))? })
+}
 
 /// Names of the nodes that answer, in order.
 ///

@@ -1,4 +1,5 @@
-//! Locks, parking, the busy-slot hand-over and grace periods, behind one face over std and loom.
+//! Locks, parking, the busy-slot hand-over and grace periods, behind one face over std and loom; and where calls that block meet
+//! a scheduler of fibers.
 //!
 //! This room must not know packets, sockets, clocks or links: it has atomics, the futex, and nothing else.
 //! A wait takes a length of time; whoever owns the clock decides whether to wait again.
@@ -19,6 +20,7 @@
 //! | [`Slot`] | not at all, or spinning and the futex | a connection: who finds it busy leaves its packet |
 //! | [`Grace`] | not at all: readers are counted | the lists of the `epoch` table, read without a lock |
 //! | [`Parker`], [`Unparker`] | the futex, with a time-out | one thread that others wake |
+//! | [`scheduler`] | parking a fiber | calls that block, on threads that run fibers |
 //!
 //! ```
 //! use weft_sync::Mutex;
@@ -37,6 +39,7 @@ pub mod models;
 mod mutex;
 mod parker;
 mod rwlock;
+pub mod scheduler;
 mod slot;
 mod spin;
 

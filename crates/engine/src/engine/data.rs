@@ -186,12 +186,14 @@ impl Engine {
     }
 
     /// As [`Engine::release`], by a thread that fails: the connection is reset, so that its peer does not take what arrived
-    /// for the whole.
+    /// for the whole. A close that has begun goes on.
     pub fn abandon(&self, slot: &Arc<Slot>) {
         self.operate(slot, |live, now| {
             live.is_released = true;
-            // [CDP-ST-H] RST|ACK with REASON 4
-            live.connection.abort_with(now, Reason::DIED);
+            if live.connection.state() != State::FinWait {
+                // [CDP-ST-H] RST|ACK with REASON 4
+                live.connection.abort_with(now, Reason::DIED);
+            }
         });
     }
 

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use weft_base::Instant;
@@ -54,7 +53,7 @@ impl Engine {
         if waiters.is_ready(interest) {
             return Poll::Ready(());
         }
-        self.watch(port);
+        port.watch();
         Poll::Pending
     }
 
@@ -64,7 +63,7 @@ impl Engine {
     /// When the process has no descriptor left.
     pub fn readiness(&self, slot: &Slot, interest: Interest) -> io::Result<Arc<Waker>> {
         let descriptor = slot.waiters.descriptor(interest)?;
-        self.watch(self.core.port(slot.home()));
+        self.core.port(slot.home()).watch();
         Ok(descriptor)
     }
 
@@ -74,7 +73,7 @@ impl Engine {
     /// When the process has no descriptor left.
     pub fn accept_readiness(&self, listening: &Listening) -> io::Result<Arc<Waker>> {
         let descriptor = listening.waiters.descriptor(Interest::Readable)?;
-        self.core.ports.iter().for_each(|port| self.watch(port));
+        self.core.ports.iter().for_each(Port::watch);
         Ok(descriptor)
     }
 
@@ -82,14 +81,7 @@ impl Engine {
     pub(super) fn note_nothing(&self, slot: &Slot, waiters: &Waiters, interest: Interest) {
         if waiters.has_descriptor(interest) {
             waiters.lower(interest);
-            self.watch(self.core.port(slot.home()));
-        }
-    }
-
-    /// Somebody waits who runs no turns: the service thread is to look after the port at once.
-    fn watch(&self, port: &Port) {
-        if !port.is_watched.swap(true, Ordering::SeqCst) {
-            port.call_service();
+            self.core.port(slot.home()).watch();
         }
     }
 }

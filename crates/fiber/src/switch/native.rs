@@ -40,6 +40,13 @@ impl Context {
         Self { fiber: Cell::new(fiber), worker: Cell::new(ptr::null_mut()) }
     }
 
+    /// Where the fiber's stack ended when it was last left, as anybody may ask.
+    pub(crate) fn left_at(&self) -> Option<usize> {
+        // SAFETY: the cell is read whole; what a switch writes meanwhile makes the answer older, not the read wrong.
+        let fiber = unsafe { self.fiber.as_ptr().read_volatile() };
+        Some(fiber.addr())
+    }
+
     /// Runs the fiber until it leaves its stack.
     ///
     /// # Safety

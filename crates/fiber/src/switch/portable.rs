@@ -30,6 +30,12 @@ impl Context {
         Self { coroutine: UnsafeCell::new(ManuallyDrop::new(coroutine)), yielder: Cell::new(ptr::null()) }
     }
 
+    /// Not known here.
+    #[allow(clippy::unused_self)] // the native switch knows it
+    pub(crate) fn left_at(&self) -> Option<usize> {
+        None
+    }
+
     /// Runs the fiber until it leaves its stack.
     ///
     /// # Safety

@@ -1,5 +1,7 @@
 //! What a busy worker looks after between fibers.
 
+use std::sync::atomic::Ordering;
+
 use super::{ATTEND, Worker, posted};
 
 /// Picks from one look at the timers to the next.
@@ -32,8 +34,20 @@ impl Worker {
             }
         }
         if is_turn(HOOK_EVERY) {
+            self.read_clock();
             self.shared().poll(HOOK_BUDGET);
         }
+    }
+
+    /// The clock as it was last read, in nanoseconds.
+    #[inline(always)]
+    pub(crate) fn clock(&self) -> u64 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn read_clock(&self) {
+        let now = u64::try_from(self.shared().clock().as_nanos()).unwrap_or(u64::MAX);
+        self.clock.store(now, Ordering::Relaxed);
     }
 
     /// Takes in the fibers that others made ready. True if there were any.

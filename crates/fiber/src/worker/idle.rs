@@ -3,12 +3,16 @@
 //! It looks at its inbox, at the lanes of the others, at its timers and posted conditions, and calls the poll hook with a
 //! large budget: polling is what an idle worker is for. When that has brought nothing for a while, the worker sleeps. If
 //! something must be polled it sleeps for a short time only, growing from one nap to the next; else until it is woken.
+//!
+//! While fibers wait for a transport, its driver is polled as the hook is, and the worker sleeps in the driver, where packets
+//! wake it.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weft_sync::face;
+use weft_sync::scheduler::{Driver, Sleeper};
 
 use super::Worker;
 use crate::block::Block;
@@ -21,6 +25,8 @@ const CONDITIONS: usize = 256;
 /// The first and the longest nap of a worker that must poll.
 const NAP_MIN: Duration = Duration::from_micros(50);
 const NAP_MAX: Duration = Duration::from_millis(1);
+/// A sleep of less than this might have been none, had the worker looked on.
+const LIVELY: Duration = Duration::from_micros(200);
 /// A worker that sleeps so long, and all others too, looks whether this is a deadlock.
 const QUIET: Duration = Duration::from_millis(200);
 
@@ -38,7 +44,10 @@ impl Worker {
             if shared.stage() == Stage::Ended {
                 break None;
             }
+            let begin = Instant::now();
             self.sleep(&mut nap);
+            self.adapt_looks(begin.elapsed() < LIVELY);
+            self.read_clock();
         };
         shared.hungry.fetch_sub(1, Ordering::Relaxed);
         found
@@ -47,7 +56,8 @@ impl Worker {
     /// Looks around for a while.
     fn search(&self) -> Option<NonNull<Block>> {
         let mut looks = 0;
-        while looks < self.shared().spins {
+        let most = self.own(|own| own.looks).min(self.shared().spins);
+        while looks < most {
             let found = self.take_inbox() | self.fire_timers() | self.test_conditions(CONDITIONS);
             if found || self.steal() {
                 return self.pick_any();
@@ -62,6 +72,13 @@ impl Worker {
             face::spin_hint();
         }
         None
+    }
+
+    /// After a short sleep the worker looks around for as long as it may before the next one: the sleep and the waking may be
+    /// what made the wait so long. After a longer one it looks half as often, down to a sixteenth.
+    fn adapt_looks(&self, is_lively: bool) {
+        let most = self.shared().spins;
+        self.own(|own| own.looks = if is_lively { most } else { (own.looks.min(most) / 2).max(most / 16) });
     }
 
     fn pick_any(&self) -> Option<NonNull<Block>> {
@@ -90,18 +107,61 @@ impl Worker {
     /// Sleeps until woken, or as long as nothing needs to be polled.
     fn sleep(&self, nap: &mut Duration) {
         let shared = self.shared();
+        let driver = shared.drivers.nth(self.index);
+        self.rests_in.lock().clone_from(&driver);
         self.bell.set();
-        let has_news = !self.inbox.is_empty() || shared.workers.iter().any(|worker| worker.lane.len() > 0);
-        if !has_news && shared.stage() != Stage::Ended {
+        if !self.is_called() {
             let limit = self.nap_limit(nap);
-            let is_woken = self.park(limit.unwrap_or(QUIET));
-            if !is_woken && limit.is_none() {
-                shared.check_signal();
-                shared.report_deadlock();
-                self.park_until_woken();
+            match driver {
+                Some(driver) => self.rest(&*driver, limit),
+                None => self.sleep_alone(limit),
             }
         }
         self.bell.clear();
+        let driver = self.rests_in.lock().take();
+        drop(driver);
+    }
+
+    /// Whether there is something to do.
+    fn is_called(&self) -> bool {
+        let shared = self.shared();
+        !self.inbox.is_empty()
+            || self.own(|own| !own.ready.is_empty() || !own.fresh.is_empty())
+            || shared.workers.iter().any(|worker| worker.lane.len() > 0)
+            || shared.stage() == Stage::Ended
+    }
+
+    /// Sleeps where the transport's packets come in. The other transports look after themselves meanwhile.
+    fn rest(&self, driver: &dyn Driver, limit: Option<Duration>) {
+        let shared = self.shared();
+        for other in (1..shared.drivers.len()).filter_map(|offset| shared.drivers.nth(self.index + offset)) {
+            other.watch();
+        }
+        let Some(parker) = self.own(|own| own.parker.take()) else { return };
+        let waker = self.own(|own| own.waker.clone());
+        let sleeper = Sleeper { parker: &parker, waker: &waker, is_called: &|| self.is_called() };
+        driver.rest(&sleeper, Some(limit.map_or(QUIET, |limit| limit.min(QUIET))));
+        self.own(|own| own.parker = Some(parker));
+        shared.check_signal();
+    }
+
+    fn sleep_alone(&self, limit: Option<Duration>) {
+        let shared = self.shared();
+        let is_woken = self.park(limit.unwrap_or(QUIET));
+        if !is_woken && limit.is_none() {
+            shared.check_signal();
+            shared.report_deadlock();
+            self.park_until_woken();
+        }
+    }
+
+    /// The bell of a worker has been rung: wherever it sleeps, it wakes.
+    #[cold]
+    pub(super) fn end_rest(&self) {
+        let driver = self.rests_in.lock().clone();
+        if let Some(driver) = driver {
+            driver.wake();
+        }
     }
 
     /// How long the worker may sleep: not beyond its first timer, and shortly if it must poll.
