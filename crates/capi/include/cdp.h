@@ -4,7 +4,8 @@
  * Descriptors are small positive numbers of this library, not of the operating system: give them to no other call.
  * For poll(2), epoll(7) and event loops, cdp_poll_fd() gives a descriptor of the operating system.
  *
- * Every call may be made from any thread. Unless its comment says otherwise a call returns 0 or more on success, and
+ * Every call may be made from any thread, and from any fiber of fiber.h, where it waits without stopping the thread and may
+ * fail with ECANCELED (the fiber was cancelled). Unless its comment says otherwise a call returns 0 or more on success, and
  * -1 with errno set on failure; cdp_error() then tells in a sentence what happened and what to do next. Every call may
  * fail with EBADF (not a descriptor of the right kind), EFAULT (a pointer that must not be NULL is), ENOTSUP (the
  * process was forked after its first call: call exec, or fork first) and EIO (a defect in this library).

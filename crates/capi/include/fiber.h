@@ -12,6 +12,9 @@
  * it has been joined); one that waits with ECANCELED (the calling fiber was cancelled: free what it holds and return).
  *
  * timeout_ns: nanoseconds to wait at most, then ETIMEDOUT; FIBER_FOREVER, or any number below 0, is for ever.
+ * The calls of cdp.h that wait do so on their fiber: the worker runs others, and moves packets when there are none. They fail
+ * with ECANCELED as well; cdp_close() then goes on in the background.
+ *
  * errno belongs to the worker: read it before the next call that may switch.
  * Link with the library of cdp.h: pkg-config --cflags --libs cdp
  */
@@ -163,6 +166,32 @@ int fiber_cond_broadcast(struct fiber_cond *condition);
 int fiber_barrier_init(struct fiber_barrier *barrier, size_t size);
 /* 1 for the one that comes last, 0 for the others. */
 int fiber_barrier_wait(struct fiber_barrier *barrier);
+
+/*
+ * Calls function(argument) unless that has been done with this object; returns when it has returned, 1 if this call did it
+ * and 0 if another one. The object begins as FIBER_ONCE_INIT; function may wait, but neither ends its fiber nor comes here again
+ * with the same object. errno: EINVAL the object began as something else
+ */
+struct fiber_once { uint64_t opaque[8]; };
+#define FIBER_ONCE_INIT {{0}}
+int fiber_once(struct fiber_once *once, void (*function)(void *argument), void *argument);
+
+/* ---- Storage of its own for each fiber -------------------------------------------------------------------------- */
+
+#define FIBER_KEYS_MAX 1024
+
+typedef uint32_t fiber_key_t;
+
+/*
+ * Makes a key, under which each fiber keeps a pointer, NULL at first. When a fiber ends, also by cancellation,
+ * destructor(value) is called on it for each value that is not NULL; destructor may be NULL. Keys last as long as the process.
+ * errno: EAGAIN the limit of keys
+ */
+int fiber_key_create(fiber_key_t *key, void (*destructor)(void *value));
+
+/* errno of both: EINVAL no such key, EPERM no fiber calls; fiber_key_get() then returns NULL. */
+int fiber_key_set(fiber_key_t key, void *value);
+void *fiber_key_get(fiber_key_t key);
 
 /* ---- Posted conditions, tested by workers ----------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use weft_fiber::is_cancellation;
 use weft_socket::{AcceptError, CloseError, ConnectError, ListenError, OpenError, RecvError, SendError};
 
 /// Why a call fails: the errno, and the sentence of `cdp_error`.
@@ -77,7 +78,7 @@ thread_local! {
     static SENTENCE: RefCell<CString> = RefCell::new(CString::default());
 }
 
-/// Runs the body of a call from C.
+/// Runs the body of a call from C. A fiber that is cancelled while it waits does not unwind through frames of C.
 pub(crate) fn call<T: Returned>(body: impl FnOnce() -> Result<T, Failure>) -> T {
     let outcome = match check_fork() {
         Ok(()) => catch_unwind(AssertUnwindSafe(body)),
@@ -86,6 +87,9 @@ pub(crate) fn call<T: Returned>(body: impl FnOnce() -> Result<T, Failure>) -> T 
     let failure = match outcome {
         Ok(Ok(value)) => return value,
         Ok(Err(failure)) => failure,
+        Err(payload) if is_cancellation(&*payload) => {
+            Failure::new(libc::ECANCELED, "the fiber was cancelled; free what it holds and return")
+        }
         Err(_) => {
             Failure::new(libc::EIO, "a defect in this library stopped the call; please report what led to it")
         }

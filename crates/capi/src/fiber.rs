@@ -5,15 +5,12 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use weft_fiber::{
-    BindError, DetachError, Fiber, Handle, JoinError, Joiner, Runtime, SpawnError, is_cancellation,
-};
+use weft_fiber::{BindError, DetachError, Fiber, Handle, JoinError, Joiner, Runtime, SpawnError};
 
-use crate::boundary::{self, Failure, Returned, call};
+use crate::boundary::{self, Failure, call};
 
 /// `struct fiber_config`.
 #[derive(Clone, Copy, Debug)]
@@ -54,17 +51,6 @@ fn find(fiber: u64) -> Result<Arc<Entry>, Failure> {
     let entry = fibers().get(&fiber).cloned();
     entry
         .ok_or_else(|| Failure::new(libc::ESRCH, format!("there is no fiber {fiber}, or it has been joined")))
-}
-
-/// Runs the body of a call in which a cancellation may come.
-pub(crate) fn switch_point<T: Returned>(body: impl FnOnce() -> Result<T, Failure>) -> T {
-    call(|| match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(result) => result,
-        Err(payload) if is_cancellation(&*payload) => {
-            Err(Failure::new(libc::ECANCELED, "the fiber was cancelled; free what it holds and return"))
-        }
-        Err(payload) => resume_unwind(payload),
-    })
 }
 
 /// The deadline that is so many nanoseconds away; `None` is never.
@@ -192,7 +178,7 @@ pub(crate) fn forget_if_detached() {
 /// `result` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fiber_join(fiber: u64, timeout_ns: i64, result: *mut isize) -> c_int {
-    switch_point(|| {
+    call(|| {
         let entry = find(fiber)?;
         let joined = entry.joiner.join_until(deadline(timeout_ns)).copied();
         if !matches!(joined, Err(JoinError::TimedOut | JoinError::Detached | JoinError::Itself)) {
@@ -225,7 +211,7 @@ pub extern "C-unwind" fn fiber_exit(result: isize) -> c_int {
 /// Lets others run.
 #[unsafe(no_mangle)]
 pub extern "C" fn fiber_yield() -> c_int {
-    switch_point(|| {
+    call(|| {
         weft_fiber::yield_now();
         Ok(0)
     })
@@ -285,7 +271,7 @@ pub extern "C" fn fiber_unpark(fiber: u64) -> c_int {
 /// Sleeps until unparked.
 #[unsafe(no_mangle)]
 pub extern "C" fn fiber_park(timeout_ns: i64) -> c_int {
-    switch_point(|| {
+    call(|| {
         let parked = match deadline(timeout_ns) {
             None => weft_fiber::park().map(|()| true),
             Some(deadline) => weft_fiber::park_until(deadline),
@@ -297,7 +283,7 @@ pub extern "C" fn fiber_park(timeout_ns: i64) -> c_int {
 /// Sleeps.
 #[unsafe(no_mangle)]
 pub extern "C" fn fiber_sleep(ns: u64) -> c_int {
-    switch_point(|| {
+    call(|| {
         weft_fiber::sleep(Duration::from_nanos(ns));
         Ok(0)
     })
@@ -306,7 +292,7 @@ pub extern "C" fn fiber_sleep(ns: u64) -> c_int {
 /// Waits until so many wait for this fiber's end.
 #[unsafe(no_mangle)]
 pub extern "C" fn fiber_wait_for_joiners(joiners: usize) -> c_int {
-    switch_point(|| weft_fiber::wait_for_joiners(joiners).map(|()| 0).map_err(not_a_fiber))
+    call(|| weft_fiber::wait_for_joiners(joiners).map(|()| 0).map_err(not_a_fiber))
 }
 
 /// The most bytes of a fiber's stack that were ever in use; -1 if there is no such fiber.

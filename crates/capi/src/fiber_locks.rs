@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weft_fiber::{Barrier, Condition, ConditionError, Condvar, Fiber, Mutex, Semaphore, shared};
 
 use crate::boundary::{Failure, call};
-use crate::fiber::{deadline, switch_point, timed_out};
+use crate::fiber::{deadline, timed_out};
 
 /// Bytes of an opaque object.
 pub const FIBER_OBJECT_SIZE: usize = 64;
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn fiber_mutex_init(mutex: *mut c_void) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fiber_mutex_lock(mutex: *mut c_void, timeout_ns: i64) -> c_int {
     // SAFETY: the contract of this function.
-    switch_point(|| unsafe { object::<OwnedMutex>(mutex) }?.lock(timeout_ns).map(|()| 0))
+    call(|| unsafe { object::<OwnedMutex>(mutex) }?.lock(timeout_ns).map(|()| 0))
 }
 
 /// Unlocks a mutex.
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn fiber_sem_init(semaphore: *mut c_void, permits: usize) 
 /// `semaphore` is NULL or a `struct fiber_sem`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fiber_sem_wait(semaphore: *mut c_void, timeout_ns: i64) -> c_int {
-    switch_point(|| {
+    call(|| {
         // SAFETY: the contract of this function.
         let semaphore = unsafe { object::<Semaphore>(semaphore) }?;
         match deadline(timeout_ns) {
@@ -208,7 +208,7 @@ pub unsafe extern "C" fn fiber_cond_wait(
     mutex: *mut c_void,
     timeout_ns: i64,
 ) -> c_int {
-    switch_point(|| {
+    call(|| {
         // SAFETY: the contract of this function.
         let condition = unsafe { object::<Condvar>(condition) }?;
         // SAFETY: the contract of this function.
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn fiber_barrier_init(barrier: *mut c_void, size: usize) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fiber_barrier_wait(barrier: *mut c_void) -> c_int {
     // SAFETY: the contract of this function.
-    switch_point(|| Ok(c_int::from(unsafe { object::<Barrier>(barrier) }?.wait())))
+    call(|| Ok(c_int::from(unsafe { object::<Barrier>(barrier) }?.wait())))
 }
 
 /// The word at `place`, which others may change at any time.
@@ -302,7 +302,7 @@ pub unsafe extern "C" fn fiber_wait_words(
     right: *const u64,
     timeout_ns: i64,
 ) -> c_int {
-    switch_point(|| {
+    call(|| {
         // SAFETY: the contract of this function.
         let left = unsafe { word(left) }?;
         // SAFETY: the contract of this function.
@@ -330,7 +330,7 @@ pub unsafe extern "C" fn fiber_wait_until(
     argument: *mut c_void,
     timeout_ns: i64,
 ) -> c_int {
-    switch_point(|| {
+    call(|| {
         let test = test.ok_or_else(|| Failure::new(libc::EFAULT, "the condition function is NULL"))?;
         wait_until(|| test(argument) != 0, timeout_ns)
     })
@@ -354,7 +354,7 @@ fn wait_until(test: impl FnMut() -> bool, timeout_ns: i64) -> Result<c_int, Fail
 /// `lock` is NULL or a word that stays where it is during the call, used by nothing but these two functions.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fiber_word_lock(lock: *mut u64, timeout_ns: i64) -> c_int {
-    switch_point(|| {
+    call(|| {
         // SAFETY: the contract of this function.
         let lock = shared::Mutex::of(unsafe { word(lock) }?);
         match deadline(timeout_ns) {

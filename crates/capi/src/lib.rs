@@ -34,6 +34,8 @@ mod entry;
 mod fiber;
 mod fiber_create;
 mod fiber_locks;
+mod fiber_once;
+mod fiber_storage;
 mod node;
 mod options;
 mod socket;
@@ -60,6 +62,8 @@ pub use fiber_locks::{
     fiber_mutex_init, fiber_mutex_lock, fiber_mutex_unlock, fiber_sem_init, fiber_sem_post, fiber_sem_wait,
     fiber_wait_until, fiber_wait_words, fiber_word_lock, fiber_word_unlock,
 };
+pub use fiber_once::{FiberOnce, fiber_once};
+pub use fiber_storage::{FIBER_KEYS_MAX, fiber_key_create, fiber_key_get, fiber_key_set};
 pub use node::{
     CDP_NODE_DEFAULT, CDP_NODE_NO_SPIN, CDP_NODE_OPEN, CDP_NODE_SPIN, CDP_NODE_STRICT, CDP_SCHEME_COARSE,
     CDP_SCHEME_DEFAULT, CDP_SCHEME_EPOCH, CDP_SCHEME_FINE, CdpNodeConfig, cdp_init, cdp_node_address,

@@ -9,7 +9,9 @@ static struct fiber_mutex mutex;
 static struct fiber_sem semaphore;
 static struct fiber_cond condition;
 static struct fiber_barrier barrier;
-static int count, notified;
+static struct fiber_once once = FIBER_ONCE_INIT;
+static fiber_key_t key;
+static int count, notified, made, destroyed;
 
 static intptr_t sum(int a, int b, int c, int d, int e, int f, int g, int h, int i, int j, int k, int l, int m, int n,
                     int o, int p)
@@ -170,6 +172,47 @@ static void lives(void)
     FAILS(fiber_join(fiber, FIBER_FOREVER, NULL), EOVERFLOW);
 }
 
+static void makes(void *argument)
+{
+    CHECK(fiber_yield() == 0); /* the others come meanwhile, and wait */
+    ++*(int *)argument;
+}
+
+static void destroys(void *value) { __atomic_add_fetch(&destroyed, *(int *)value, __ATOMIC_RELAXED); }
+
+static intptr_t keeps(int *number)
+{
+    int did = fiber_once(&once, makes, &made);
+    CHECK(did >= 0 && made == 1);
+    CHECK(fiber_key_get(key) == NULL);
+    CHECK(fiber_key_set(key, number) == 0);
+    CHECK(fiber_yield() == 0);
+    CHECK(fiber_key_get(key) == number);
+    return did;
+}
+
+static void once_and_storage(void)
+{
+    static int numbers[] = {1, 20, 300};
+    struct fiber_once wrong = {{77}};
+    fiber_t fibers[3];
+    intptr_t did = 0;
+    CHECK(fiber_key_create(&key, destroys) == 0);
+    FAILS(fiber_key_create(NULL, destroys), EFAULT);
+    for (int i = 0; i < 3; i++)
+        CHECK(fiber_create(&fibers[i], NULL, keeps, &numbers[i]) == 0);
+    for (int i = 0; i < 3; i++)
+        did += join_of(fibers[i]);
+    CHECK(did == 1 && made == 1 && destroyed == 321);
+    CHECK(fiber_once(&once, makes, &made) == 0);
+    FAILS(fiber_once(&wrong, makes, &made), EINVAL);
+    FAILS(fiber_once(&once, NULL, NULL), EFAULT);
+    FAILS(fiber_key_set(key, &made), EPERM);
+    FAILS(fiber_key_set(key + 1, &made), EINVAL);
+    errno = 0;
+    CHECK(fiber_key_get(0) == NULL && errno == EINVAL);
+}
+
 static void words_between_processes(void)
 {
     uint64_t *words = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -231,6 +274,7 @@ int main(void)
     FAILS(fiber_set_poll(polls, &calls), EALREADY);
     functions_and_results();
     objects();
+    once_and_storage();
     lives();
     words_between_processes();
     wrong_use();

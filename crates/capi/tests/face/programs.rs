@@ -55,6 +55,16 @@ fn every_call_for_fibers_works_in_the_shared_library() {
 }
 
 #[test]
+fn sockets_wait_on_their_fibers_in_the_static_library() {
+    runs("tests/c/fiber_sockets.c", Library::Static);
+}
+
+#[test]
+fn sockets_wait_on_their_fibers_in_the_shared_library() {
+    runs("tests/c/fiber_sockets.c", Library::Shared);
+}
+
+#[test]
 fn the_example_of_fibers_runs() {
     let folder = TempDir::new().expect("a folder for temporary files");
     let program = cc::program(&folder, &cc::home().join("examples/fibers.c"), Library::Shared);
