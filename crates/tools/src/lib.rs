@@ -19,6 +19,7 @@ pub mod demo;
 pub mod doctor;
 pub mod echo;
 pub mod exit;
+mod fibers;
 pub mod io_node;
 pub mod net;
 pub mod perf;

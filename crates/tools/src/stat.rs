@@ -8,16 +8,20 @@ use weft_socket::stat;
 
 use crate::exit::{Code, Failure, cause};
 use crate::units::{self, parse_duration};
-use crate::{io_node, net, say};
+use crate::{fibers, io_node, net, say};
 
 /// Show the connections and counters of running nodes
 ///
-/// Finds every node of this user on this machine: those of the `weft` command, and those of programs that gave theirs a
-/// name for statistics.
+/// Finds every node of this user on this machine: those of the `weft` command, and those of programs that gave theirs, or
+/// their runtime of fibers, a name for statistics.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Nodes to show, by name [default: all]
     names: Vec<String>,
+
+    /// Show the fibers of programs that run some: what each waits for, since when, and its stack
+    #[arg(long)]
+    fibers: bool,
 
     /// Print a JSON object per node and line
     #[arg(long)]
@@ -74,6 +78,13 @@ fn show(args: &Args) -> Result<(), Failure> {
         return Err(Failure::new(Code::NoEngine, format!("no node is called {missing:?}"), next));
     }
     nodes.retain(|(name, _)| args.names.is_empty() || args.names.contains(name));
+    if args.fibers {
+        nodes.retain(|(_, node)| node["fibers"].is_array());
+    }
+    if nodes.is_empty() && args.fibers {
+        let next = "give the runtime of your program a name for statistics, such as stat_name of struct fiber_config";
+        return Err(Failure::new(Code::NoEngine, "no program of this user tells of its fibers", next));
+    }
     if nodes.is_empty() {
         let next = "start one, such as `weft perf --server`, and look again as the same user";
         return Err(Failure::new(Code::NoEngine, "no node of this user runs on this machine", next));
@@ -83,8 +94,11 @@ fn show(args: &Args) -> Result<(), Failure> {
             node["name"] = Value::from(name);
             say::json(&node);
         } else {
-            let lines =
-                if node["networks"].is_array() { io_node::lines(&name, &node) } else { lines(&name, &node) };
+            let lines = match &node {
+                node if node["networks"].is_array() => io_node::lines(&name, node),
+                node if node["fibers"].is_array() => fibers::lines(&name, node, args.fibers),
+                node => lines(&name, node),
+            };
             lines.iter().for_each(|line| say::line(line));
         }
     }
