@@ -43,10 +43,11 @@ struct fiber_config {
     uint32_t workers;   /* threads that run fibers; 0 is one */
     size_t stack_size;  /* bytes of a stack, rounded up to pages; 0: 56 KiB. Only what is touched takes memory */
     size_t fiber_limit; /* fibers at once; 0: 2^20 */
+    const char *stat_name; /* name by which `weft stat --fibers` shows them to this user; NULL: not */
 };
-#define FIBER_CONFIG_INIT {sizeof(struct fiber_config), 0, 0, 0}
+#define FIBER_CONFIG_INIT {sizeof(struct fiber_config), 0, 0, 0, NULL}
 
-/* Starts the workers; NULL is the default. errno: EBUSY started already, EINVAL a value cannot be. */
+/* Starts the workers; NULL is the default. errno: EBUSY started already, EINVAL a value cannot be, EADDRINUSE stat_name is. */
 int fiber_init(const struct fiber_config *config);
 
 /*
@@ -63,6 +64,9 @@ int fiber_set_poll(size_t (*hook)(size_t budget, void *argument), void *argument
 
 /* Prints the fibers with names, states and stacks to the standard error; returns how many there are. errno: ESHUTDOWN */
 int fiber_list(void);
+
+/* Has this signal, such as SIGUSR1, print them: within 200 ms, or when fibers next switch. errno: EINVAL no such signal */
+int fiber_list_on_signal(int signal);
 
 /* ---- Fibers ----------------------------------------------------------------------------------------------------- */
 

@@ -4,11 +4,14 @@
 //! pointer. A cancelled fiber does not unwind through frames of C: its calls end with ECANCELED, again and again.
 
 use std::collections::HashMap;
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
+use std::io::ErrorKind;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weft_fiber::{BindError, DetachError, Fiber, Handle, JoinError, Joiner, Runtime, SpawnError};
+
+use weft_socket::stat::{self, Offer};
 
 use crate::boundary::{self, Failure, call};
 
@@ -24,9 +27,17 @@ pub struct FiberConfig {
     pub stack_size: usize,
     /// Fibers at once; 0 is the default.
     pub fiber_limit: usize,
+    /// Name under which the fibers are told of; NULL for none.
+    pub stat_name: *const c_char,
 }
 
-static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
+/// The runtime of this process, and its place among what `weft stat` shows.
+struct Running {
+    runtime: Runtime,
+    offer: Option<Offer>,
+}
+
+static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
 static FIBERS: LazyLock<Mutex<HashMap<u64, Arc<Entry>>>> = LazyLock::new(Mutex::default);
 
 /// A fiber of the table.
@@ -34,8 +45,8 @@ pub(crate) struct Entry {
     pub(crate) joiner: Joiner<isize>,
 }
 
-fn runtime() -> MutexGuard<'static, Option<Runtime>> {
-    RUNTIME.lock().unwrap_or_else(PoisonError::into_inner)
+fn running() -> MutexGuard<'static, Option<Running>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) fn fibers() -> MutexGuard<'static, HashMap<u64, Arc<Entry>>> {
@@ -43,7 +54,7 @@ pub(crate) fn fibers() -> MutexGuard<'static, HashMap<u64, Arc<Entry>>> {
 }
 
 pub(crate) fn handle() -> Result<Handle, Failure> {
-    let handle = runtime().as_ref().map(Runtime::handle);
+    let handle = running().as_ref().map(|running| running.runtime.handle());
     handle.ok_or_else(|| Failure::new(libc::ESHUTDOWN, "no fibers are run; call fiber_init first"))
 }
 
@@ -114,11 +125,12 @@ impl From<BindError> for Failure {
 /// Starts the workers of this process.
 ///
 /// # Safety
-/// `config` is NULL or points to a `struct fiber_config`.
+/// `config` is NULL or points to a `struct fiber_config`, whose text is NULL or ends in zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fiber_init(config: *const FiberConfig) -> c_int {
     call(|| {
         let mut builder = Runtime::builder();
+        let mut stat_name = None;
         if !config.is_null() {
             // SAFETY: the contract of this function.
             let config = unsafe { boundary::read(config) }?;
@@ -134,13 +146,27 @@ pub unsafe extern "C" fn fiber_init(config: *const FiberConfig) -> c_int {
             if config.fiber_limit != 0 {
                 builder = builder.fiber_limit(config.fiber_limit);
             }
+            if !config.stat_name.is_null() {
+                // SAFETY: a text, by the contract of this function.
+                stat_name = Some(unsafe { boundary::text(config.stat_name) }?);
+            }
         }
-        let mut runtime = runtime();
-        if runtime.is_some() {
+        let mut running = running();
+        if running.is_some() {
             return Err(Failure::new(libc::EBUSY, "fibers are run already; call fiber_init once"));
         }
-        *runtime = Some(builder.build().map_err(Failure::invalid)?);
+        let runtime = builder.build().map_err(Failure::invalid)?;
+        let offer = stat_name.map(|name| offered(name, runtime.handle())).transpose()?;
+        *running = Some(Running { runtime, offer });
         Ok(0)
+    })
+}
+
+/// Tells of the runtime's fibers under `name`.
+fn offered(name: &str, handle: Handle) -> Result<Offer, Failure> {
+    stat::offer(name, move || handle.to_json()).map_err(|error| {
+        let in_use = if error.kind() == ErrorKind::AddrInUse { libc::EADDRINUSE } else { libc::EINVAL };
+        Failure::new(error.raw_os_error().unwrap_or(in_use), error)
     })
 }
 
@@ -154,9 +180,10 @@ pub extern "C" fn fiber_shutdown() -> c_int {
                 "a fiber cannot wait for itself; call this from a thread",
             ));
         }
-        let ended = runtime().take();
+        let ended = running().take();
         let ended = ended.ok_or_else(|| Failure::new(libc::ESHUTDOWN, "no fibers are run"))?;
-        ended.shut_down();
+        drop(ended.offer);
+        ended.runtime.shut_down();
         fibers().clear();
         Ok(0)
     })
@@ -311,6 +338,15 @@ pub extern "C" fn fiber_list() -> c_int {
     })
 }
 
+/// Has a signal print the fibers to the standard error.
+#[unsafe(no_mangle)]
+pub extern "C" fn fiber_list_on_signal(signal: c_int) -> c_int {
+    call(|| {
+        let watched = weft_fiber::list_on_signal(signal);
+        watched.map(|()| 0).map_err(|error| Failure::new(error.raw_os_error().unwrap_or(libc::EINVAL), error))
+    })
+}
+
 /// A function of C with its argument, called on workers.
 pub(crate) struct Hook(extern "C" fn(usize, *mut c_void) -> usize, *mut c_void);
 
@@ -337,10 +373,10 @@ pub unsafe extern "C" fn fiber_set_poll(
     call(|| {
         let hook = hook.ok_or_else(|| Failure::new(libc::EFAULT, "the hook is NULL"))?;
         let hook = Hook(hook, argument);
-        let runtime = runtime();
-        let runtime =
-            runtime.as_ref().ok_or_else(|| Failure::new(libc::ESHUTDOWN, "call fiber_init first"))?;
-        match runtime.set_poll_hook(move |budget| hook.call(budget)) {
+        let running = running();
+        let running =
+            running.as_ref().ok_or_else(|| Failure::new(libc::ESHUTDOWN, "call fiber_init first"))?;
+        match running.runtime.set_poll_hook(move |budget| hook.call(budget)) {
             true => Ok(0),
             false => Err(Failure::new(libc::EALREADY, "there is a hook already, and the first one stays")),
         }

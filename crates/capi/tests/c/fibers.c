@@ -1,6 +1,9 @@
 /* fiber.h: every call does what it says, and wrong use is refused with its errno. */
 #include "check.h"
 #include <fiber.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -255,8 +258,36 @@ static void wrong_use(void)
     CHECK(fiber_self() == 0);
 }
 
+/* What this process tells of its fibers. */
+static void tells_of_itself(const char *name)
+{
+    static char text[1 << 16];
+    struct sockaddr_un there = {.sun_family = AF_UNIX};
+    const char *directory = getenv("XDG_RUNTIME_DIR");
+    size_t len = 0;
+    ssize_t more;
+    fiber_t fiber;
+    int s = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (directory != NULL && *directory != '\0')
+        snprintf(there.sun_path, sizeof there.sun_path, "%.60s/weft/%.30s.sock", directory, name);
+    else
+        snprintf(there.sun_path, sizeof there.sun_path, "/tmp/weft-%d/%.30s.sock", (int)getuid(), name);
+    CREATE0(&fiber, waits_for_ever);
+    CHECK(fiber_sleep(2000000) == 0);
+    CHECK(connect(s, (struct sockaddr *)&there, sizeof there) == 0);
+    while ((more = read(s, text + len, sizeof text - 1 - len)) > 0)
+        len += (size_t)more;
+    close(s);
+    CHECK(strstr(text, "\"awaited\":\"a semaphore\"") != NULL);
+    CHECK(fiber_list_on_signal(SIGUSR1) == 0 && raise(SIGUSR1) == 0);
+    FAILS(fiber_list_on_signal(12345), EINVAL);
+    CHECK(fiber_cancel(fiber) == 0);
+    CHECK(join_of(fiber) == 77);
+}
+
 int main(void)
 {
+    static char name[32];
     struct fiber_config config = FIBER_CONFIG_INIT;
     static size_t calls;
     fiber_t fiber;
@@ -264,6 +295,10 @@ int main(void)
     FAILS(fiber_shutdown(), ESHUTDOWN);
     FAILS(fiber_create_array(&fiber, NULL, (const void *)parks, 0, NULL), ESHUTDOWN);
     config.workers = 2;
+    config.stat_name = "no/name";
+    FAILS(fiber_init(&config), EINVAL);
+    snprintf(name, sizeof name, "fibers-c-%d", (int)getpid());
+    config.stat_name = name;
     CHECK(fiber_init(&config) == 0);
     FAILS(fiber_init(&config), EBUSY);
     CHECK(fiber_mutex_init(&mutex) == 0);
@@ -276,6 +311,7 @@ int main(void)
     objects();
     once_and_storage();
     lives();
+    tells_of_itself(name);
     words_between_processes();
     wrong_use();
     CHECK(fiber_shutdown() == 0);
