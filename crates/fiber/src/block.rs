@@ -15,6 +15,7 @@ use crate::runtime::Shared;
 use crate::stack::Region;
 use crate::storage::Locals;
 use crate::switch::{Command, Context};
+use crate::trace;
 use crate::wait::{Node, Outcome, word};
 use crate::why::Why;
 use crate::worker::Worker;
@@ -91,6 +92,7 @@ pub(crate) struct Block {
     /// Set by a transport. Not made as new for the next fiber: who waits for it looks again.
     pub(crate) news: Event,
     pub(crate) locals: Cell<*mut Locals>,
+    pub(crate) life: trace::Life,
     pub(crate) region: Region,
     pub(crate) shared: *const Shared,
     pub(crate) payload: UnsafeCell<MaybeUninit<[u128; PAYLOAD / 16]>>,
@@ -147,6 +149,7 @@ impl Block {
             permit: Event::new(),
             news: Event::new(),
             locals: Cell::new(ptr::null_mut()),
+            life: trace::Life::new(),
             region,
             shared,
             payload: UnsafeCell::new(MaybeUninit::uninit()),
@@ -193,6 +196,7 @@ impl Block {
         // SAFETY: a fiber that runs has a home, which outlives it.
         let home = unsafe { &*self.home.load(Ordering::Relaxed) };
         self.since.store(home.clock(), Ordering::Relaxed);
+        trace::waits(why, object);
         let is_unwinding = std::thread::panicking();
         self.sleeps_deep.set(is_unwinding || self.is_shielded.get());
         if deadline.is_none() && !is_unwinding {

@@ -20,7 +20,7 @@
 //! | `mutex`, `semaphore`, `condvar`, `barrier`, `once` | the objects, for fibers and threads |
 //! | `local`, `shared` | locks for one thread, and for several processes |
 //! | `transport` | calls of a transport that wait, and idle workers that drive it |
-//! | `condition`, `storage`, `listing`, `report` | posted conditions, storage per fiber, names and states |
+//! | `condition`, `storage`, `listing`, `report`, `trace` | posted conditions, storage per fiber, names, states and spans |
 //!
 //! ```
 //! use weft_fiber::{Mutex, spawn, yield_now};
@@ -99,6 +99,8 @@ mod stack;
 mod storage;
 #[cfg(not(loom))]
 mod switch;
+#[cfg(not(loom))]
+mod trace;
 #[cfg(not(loom))]
 mod transport;
 #[cfg(not(loom))]

@@ -177,6 +177,7 @@ impl<'a> Spawn<'a> {
         // SAFETY: the payload of a block that was reset is empty.
         unsafe { job::put(fiber, body) };
         self.apply(fiber, shared);
+        fiber.life.begin(id, self.name);
         Ok(block)
     }
 

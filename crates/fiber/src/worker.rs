@@ -201,8 +201,10 @@ impl Worker {
         }
         loop {
             self.running.store(block.as_ptr(), Ordering::Relaxed);
+            let runs = fiber.life.enter();
             // SAFETY: this worker has the fiber, which is ready.
             let command = unsafe { fiber.context.resume(fiber) };
+            fiber.life.leave(runs);
             self.running.store(ptr::null_mut(), Ordering::Relaxed);
             self.own(|own| own.fresh_first = command == Command::Yield);
             match command {
@@ -279,6 +281,7 @@ impl Worker {
             self.shared().detached.fetch_sub(1, Ordering::Relaxed);
         }
         self.finished.store(self.finished.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        fiber.life.end();
         fiber.latch.open();
         release(block);
     }
@@ -298,6 +301,7 @@ impl Worker {
             self.shared().detached.fetch_sub(1, Ordering::Relaxed);
         }
         self.finished.store(self.finished.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        fiber.life.end();
         fiber.latch.open();
     }
 
