@@ -60,7 +60,7 @@ pub use gather::Gather;
 pub use listening::Listening;
 pub use settings::{Describe, Settings, Workers};
 pub use slot::Slot;
-pub use stats::{EngineStats, IoNodeStats, ListeningStats, PortStats, SideStats, SlotStats};
+pub use stats::{Contact, EngineStats, IoNodeStats, ListeningStats, PortStats, SideStats, SlotStats};
 pub use table::Scheme;
 pub use waiters::Interest;
 

@@ -62,6 +62,12 @@ impl Side {
         io_node.at
     }
 
+    /// The I/O node that is path `path`, and where it is.
+    pub(crate) fn io_node(&self, path: u8) -> (NodeId, SocketAddr) {
+        let io_node = &self.io_nodes[usize::from(path) % self.io_nodes.len()];
+        (io_node.node, io_node.at)
+    }
+
     /// The address of the default.
     pub(crate) fn default_at(&self) -> SocketAddr {
         self.io_nodes[usize::from(self.default.load(Ordering::Relaxed)) % self.io_nodes.len()].at
@@ -105,6 +111,15 @@ impl Side {
             }
             next = connection.take_path_report();
         }
+        self.publish(&set);
+    }
+
+    /// [CDP-IO-13] The host at `to`, if it is that of an I/O node, said that nobody is there.
+    #[cold]
+    pub(crate) fn note_gone(&self, to: SocketAddr, now: Instant) {
+        let Some(path) = self.path_from(to) else { return };
+        let mut set = self.set.lock();
+        set.note_gone(now, usize::from(path));
         self.publish(&set);
     }
 

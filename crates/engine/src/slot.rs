@@ -24,6 +24,7 @@ use crate::directory::Way;
 use crate::gather::Gather;
 use crate::listening::Listening;
 use crate::side::Side;
+use crate::stats::Contact;
 use crate::waiters::{Interest, Waiters};
 use crate::wheel::Timer;
 
@@ -38,6 +39,8 @@ pub(crate) struct Live {
     pub(crate) to: SocketAddr,
     /// The I/O nodes between.
     pub(crate) side: Option<Arc<Side>>,
+    /// The path of the last packet, where I/O nodes lie between.
+    sent_by: u8,
     /// Messages taken since, that gather for common packets.
     pub(crate) is_gathering: bool,
     /// The rest of a large send waits for the next.
@@ -75,6 +78,7 @@ impl Live {
             connection,
             to,
             side,
+            sent_by: 0,
             is_gathering: false,
             is_corked: false,
             gathered: 0,
@@ -88,10 +92,28 @@ impl Live {
         }
     }
 
-    /// Where a packet goes that takes path `path`.
+    /// Where a packet goes that takes path `path`, and now does.
     #[inline]
-    pub(crate) fn send_by(&self, path: u8) -> SocketAddr {
-        self.side.as_ref().map_or(self.to, |side| side.send_by(path))
+    pub(crate) fn send_by(&mut self, path: u8) -> SocketAddr {
+        let Some(side) = &self.side else { return self.to };
+        // last words follow the peer, and say nothing of what went before
+        if self.connection.state() != State::Closed {
+            self.sent_by = path;
+        }
+        side.send_by(path)
+    }
+
+    /// [CDP-TMR-3] When and by which way the two ends last had to do with each other.
+    pub(crate) fn last_contact(&self, now: Instant) -> Contact {
+        let connection = &self.connection;
+        let sent = self.side.as_ref().map(|side| side.io_node(self.sent_by));
+        let heard = self.side.as_ref().zip(connection.heard_by()).map(|(side, path)| side.io_node(path));
+        Contact {
+            silence: connection.silence(now),
+            sent_to: sent.map_or(self.to, |(_, at)| at),
+            sent_through: sent.map(|(node, _)| node),
+            heard_through: heard.map(|(node, _)| node),
+        }
     }
 
     /// Where packets to the peer go at present.

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use weft_base::{Address, FlowKey, NodeId, Service};
 use weft_link::LinkStats;
@@ -11,6 +12,19 @@ use crate::clock;
 use crate::core::Core;
 use crate::engine::Engine;
 use crate::slot::Slot;
+
+/// When and by which way the two ends of a connection last had to do with each other ([CDP-TMR-3]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Contact {
+    /// How long the peer has not been heard: until now, or until the connection ended.
+    pub silence: Duration,
+    /// Where the last packet to the peer went.
+    pub sent_to: SocketAddr,
+    /// The I/O node that it went through.
+    pub sent_through: Option<NodeId>,
+    /// The I/O node through which the peer was last heard.
+    pub heard_through: Option<NodeId>,
+}
 
 /// One connection.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -23,6 +37,8 @@ pub struct SlotStats {
     pub state: State,
     /// Where packets go.
     pub to: SocketAddr,
+    /// The last contact.
+    pub contact: Contact,
     /// Counters.
     pub counters: Stats,
     /// Measures of the path and the windows.
@@ -130,12 +146,14 @@ impl Engine {
 
 fn of_slot(slot: &Slot) -> SlotStats {
     let live = slot.look();
+    let now = clock::now();
     SlotStats {
         key: slot.key(),
         service: slot.service(),
         state: live.connection.state(),
         to: live.peer_at(),
-        counters: live.connection.stats(clock::now()),
+        contact: live.last_contact(now),
+        counters: live.connection.stats(now),
         path: live.connection.path_stats(),
     }
 }

@@ -73,10 +73,12 @@ impl Core {
             let Some(slot) = self.table.find(&head.flow().reversed()) else { continue };
             let mut live = slot.lock();
             // What the host of an I/O node says is nothing about the peer.
-            if live.side.is_none() && live.to == to {
-                live.connection.handle_unreachable(now, &head);
-                self.pump(&slot, &mut live, now, out);
+            match &live.side {
+                None if live.to == to => live.connection.handle_unreachable(now, &head),
+                Some(side) if live.connection.may_have_sent(&head) => side.note_gone(to, now),
+                None | Some(_) => {}
             }
+            self.pump(&slot, &mut live, now, out);
             self.unlock(&slot, live, now, out);
         }
     }

@@ -152,6 +152,10 @@ impl Arrivals {
         }
     }
 
+    pub(crate) fn latest(&self) -> Option<u8> {
+        self.latest
+    }
+
     /// The path for an answer: that of the peer's latest packet, as one that only acknowledges would never learn that its
     /// default is dead; without such knowledge the default.
     pub(crate) fn answer_by(&self, paths: Paths) -> u8 {

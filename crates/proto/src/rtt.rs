@@ -28,6 +28,8 @@ pub struct Rtt {
     rto_max_ns: u64,
     /// The RTO that follows from all this: it is asked for with every packet.
     rto_ns: u64,
+    /// A round trip by another path, which stands for SRTT in the wait of a tail before the first sample; or [`NONE`].
+    expected_ns: u64,
     /// What a tail of one number waits for its probe beyond two round trips.
     probe_margin_ns: u64,
     /// How often the RTO has doubled.
@@ -42,6 +44,7 @@ impl Rtt {
             smoothed_ns: NONE,
             latest_ns: NONE,
             variance_ns: 0,
+            expected_ns: NONE,
             least: Least::default(),
             rto_init_ns: nanos(rto_init),
             rto_min_ns: nanos(RTO_MIN + ack_delay),
@@ -70,6 +73,11 @@ impl Rtt {
         self.settle();
     }
 
+    /// [CDP-IO-12] A round trip by another path took so long.
+    pub fn expect(&mut self, rtt: Duration) {
+        self.expected_ns = nanos(rtt);
+    }
+
     /// The retransmission time-out.
     #[must_use]
     pub fn rto(&self) -> Duration {
@@ -95,14 +103,15 @@ impl Rtt {
         self.rto_ns = self.base_ns().saturating_mul(1 << self.doublings.min(20)).min(self.rto_max_ns);
     }
 
-    /// How long a tail waits for its probe, once there is a sample; `is_alone` if it is one number.
+    /// How long a tail waits for its probe, once there is a sample or something in its place; `is_alone` if it is one
+    /// number.
     ///
     /// [CDP-RTX-5] 2·SRTT and a margin: one number may wait for the peer's delayed acknowledgement as well, of several
     /// the second is answered at once (CDP-ACK-8; RFC 8985, section 7.2).
     #[must_use]
     pub fn probe(&self, is_alone: bool) -> Option<Duration> {
         let margin_ns = if is_alone { self.probe_margin_ns } else { self.variance_ns * 4 };
-        duration(self.smoothed_ns)
+        duration(if self.smoothed_ns == NONE { self.expected_ns } else { self.smoothed_ns })
             .map(|srtt| srtt * 2 + Duration::from_nanos(margin_ns.min(self.probe_margin_ns)))
     }
 

@@ -130,18 +130,41 @@ impl IoSet {
     /// oldest.
     fn promote(&mut self, now: Instant) -> bool {
         let old = self.default;
-        if self.members[old].losses < LOSSES_MAX || self.members.len() == 1 {
+        if self.members[old].losses < LOSSES_MAX {
             return false;
         }
-        let others = (1..self.members.len()).map(|step| (old + step) % self.members.len());
-        let unharmed =
-            others.clone().find(|&member| self.members[member].losses == 0 && !self.is_demoted(member));
-        // `others` is not empty, as there are two members at least.
-        let Some(next) = unharmed.or_else(|| others.min_by_key(|&member| self.members[member].last_loss))
-        else {
-            return false;
-        };
+        let oldest = || self.others().min_by_key(|&member| self.members[member].last_loss);
+        let Some(next) = self.unharmed().or_else(oldest) else { return false };
         self.demote(old, now);
+        self.switch(next);
+        true
+    }
+
+    /// The members after the default, and around.
+    fn others(&self) -> impl Iterator<Item = usize> {
+        let (default, count) = (self.default, self.members.len());
+        (1..count).map(move |step| (default + step) % count)
+    }
+
+    /// The next that has lost nothing.
+    fn unharmed(&self) -> Option<usize> {
+        self.others().find(|&member| self.members[member].losses == 0 && !self.is_demoted(member))
+    }
+
+    /// [CDP-IO-13] The host of `member` said that nobody is there. Tells whether the default changed: it does only where
+    /// another has lost nothing, as hosts say so at once and the turn would go around as fast.
+    pub fn note_gone(&mut self, now: Instant, member: usize) -> bool {
+        let Some(state) = self.members.get_mut(member) else { return false };
+        state.losses = state.losses.saturating_add(1);
+        state.last_loss = Some(now);
+        if let Some(probation) = &mut state.probation {
+            probation.answers = 0;
+        }
+        if member != self.default {
+            return false;
+        }
+        let Some(next) = self.unharmed() else { return false };
+        self.demote(member, now);
         self.switch(next);
         true
     }

@@ -13,8 +13,8 @@ use weft_engine::{
 
 use crate::{
     CloseError, CloseResult, Coalescing, CongestionControl, ConnectError, Counter, EndReason, Ended,
-    LimitedBy, ListenError, ListenerStats, Message, NodeStats, OpenError, Options, PortStats, Received,
-    RecvError, SendError, SocketStats, Target,
+    LastPath, LimitedBy, ListenError, ListenerStats, Message, NodeStats, OpenError, Options, PortStats,
+    Received, RecvError, SendError, SocketStats, Target,
 };
 
 /// SYN_TIME (section 12).
@@ -171,10 +171,19 @@ fn end_reason(error: Error) -> EndReason {
     }
 }
 
-/// [CDP-TMR-3] A time-out tells when the peer was last heard.
+/// [CDP-TMR-3] A time-out tells when the peer was last heard, and through which path.
 fn ended(engine: &Engine, slot: &Slot, error: Error) -> Ended {
-    let silence = matches!(error, Error::TimedOut(_) | Error::Gone).then(|| engine.silence(slot));
-    Ended { peer: slot.key().remote, reason: end_reason(error), silent_for: silence }
+    let contact = matches!(error, Error::TimedOut(_) | Error::Gone).then(|| engine.last_contact(slot));
+    Ended {
+        peer: slot.key().remote,
+        reason: end_reason(error),
+        silent_for: contact.map(|contact| contact.silence),
+        last_path: contact.map(|contact| LastPath {
+            to: contact.sent_to,
+            sent_through: contact.sent_through,
+            heard_through: contact.heard_through,
+        }),
+    }
 }
 
 pub(crate) fn send(engine: &Engine, slot: &Arc<Slot>, data: &[u8]) -> Result<usize, SendError> {
@@ -264,6 +273,9 @@ pub(crate) fn socket_stats(stats: &weft_engine::SlotStats) -> SocketStats {
         local: stats.key.local,
         peer: stats.key.remote,
         underlay: stats.to,
+        silence: stats.contact.silence,
+        sent_through: stats.contact.sent_through,
+        heard_through: stats.contact.heard_through,
         rtt: path.srtt,
         rtt_min: path.min_rtt,
         rtt_variance: path.rtt_var,

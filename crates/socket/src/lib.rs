@@ -50,7 +50,9 @@ mod target;
 pub use close::CloseResult;
 pub use cluster::{LoadError, load_cluster, own_node};
 pub use datagram::Datagram;
-pub use error::{AcceptError, CloseError, ConnectError, Ended, ListenError, OpenError, RecvError, SendError};
+pub use error::{
+    AcceptError, CloseError, ConnectError, Ended, LastPath, ListenError, OpenError, RecvError, SendError,
+};
 pub use listener::Listener;
 pub use message::Message;
 pub use node::{Node, NodeBuilder};

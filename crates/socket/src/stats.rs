@@ -55,6 +55,12 @@ pub struct SocketStats {
     pub peer: Address,
     /// The underlay address packets go to.
     pub underlay: SocketAddr,
+    /// How long the peer has not been heard (CDP-TMR-3).
+    pub silence: Duration,
+    /// The I/O node through which the last packet went; `None` where the peer is reached directly.
+    pub sent_through: Option<NodeId>,
+    /// The I/O node through which the peer was last heard.
+    pub heard_through: Option<NodeId>,
     /// Smoothed round-trip time.
     pub rtt: Option<Duration>,
     /// Least round-trip time lately.
@@ -307,6 +313,10 @@ fn or_null(value: Option<u128>) -> String {
     value.map_or_else(|| "null".to_owned(), |value| value.to_string())
 }
 
+fn node_or_null(node: Option<NodeId>) -> String {
+    node.map_or_else(|| "null".to_owned(), |node| format!("\"{node}\""))
+}
+
 impl SocketStats {
     /// The snapshot as one JSON object; times in nanoseconds, names ending in `_ns`.
     #[must_use]
@@ -330,6 +340,13 @@ impl SocketStats {
             self.congestion,
             self.congestion_window,
             or_null(self.pacing_rate.map(u128::from))
+        );
+        let _ = write!(
+            out,
+            ",\"silence_ns\":{},\"sent_through\":{},\"heard_through\":{}",
+            self.silence.as_nanos(),
+            node_or_null(self.sent_through),
+            node_or_null(self.heard_through)
         );
         for (name, count) in self.counts() {
             let _ = write!(out, ",\"{name}\":{count}");

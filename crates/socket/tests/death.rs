@@ -97,7 +97,10 @@ fn data_is_given_up_in_its_time() {
     assert_eq!(ended.reason, EndReason::GaveUp);
     assert!(is_near(after, GIVE_UP), "{after:?}");
     assert!(ended.silent_for.is_some_and(|silence| silence >= GIVE_UP * 4 / 5), "{ended}");
+    let to = pair.server.underlay();
+    assert_eq!(ended.last_path.map(|path| (path.to, path.sent_through)), Some((to, None)));
     assert!(ended.to_string().contains("last heard"), "{ended}");
+    assert!(ended.to_string().contains(&format!("last sent to {to})")), "{ended}");
 }
 
 /// A cable that is cut for less than that, and healed, has done nothing but delay.

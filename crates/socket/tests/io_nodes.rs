@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use two_networks::{default_of, exchange, id, io_node, node, side};
-use weft_socket::{Address, ConnectError, Options, Port};
+use weft_socket::{Address, ConnectError, Options, Port, RecvError};
 
 /// Longest time any wait may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -20,16 +20,20 @@ fn a_connection_outlives_the_io_node_that_carries_it() {
     let (host, compute) = (node(1), node(2));
     let listener = compute.listen(7, &Options::datagram()).unwrap();
     thread::spawn(move || {
-        let Ok(peer) = listener.accept() else { return };
-        let mut message = [0; 64];
-        while let Ok(len) = peer.recv(&mut message) {
-            if peer.send(&message[..len]).is_err() {
-                break;
-            }
+        while let Ok(peer) = listener.accept() {
+            thread::spawn(move || {
+                let mut message = [0; 64];
+                while let Ok(len) = peer.recv(&mut message) {
+                    if peer.send(&message[..len]).is_err() {
+                        break;
+                    }
+                }
+            });
         }
     });
     let there = Address { node: id(2), port: Port::ECHO };
-    let socket = host.connect(there, &Options::datagram()).unwrap();
+    let give_up = Duration::from_secs(2);
+    let socket = host.connect(there, &Options::datagram().give_up(give_up)).unwrap();
     socket.set_recv_timeout(Some(PATIENCE));
     let mut numbers = 0..;
     let mut exchange_some =
@@ -52,9 +56,27 @@ fn a_connection_outlives_the_io_node_that_carries_it() {
     exchange_some(100);
     assert!(!side(&host).io_nodes[first].is_demoted);
 
+    // [CDP-IO-13] Its host says at once that it is gone, and the open goes through the other.
+    drop(io_nodes[first].take());
+    let begin = Instant::now();
+    host.connect(there, &Options::datagram()).unwrap();
+    assert!(begin.elapsed() < Duration::from_millis(200), "no RTO_INIT of 250 ms: {:?}", begin.elapsed());
+    assert_ne!(default_of(&host), first);
+
     io_nodes.clear();
     let options = Options::datagram().connect_timeout(Duration::from_millis(300));
     let failed = host.connect(there, &options).unwrap_err();
     assert!(matches!(failed, ConnectError::TimedOut { .. }), "{failed:?}");
+
+    // [CDP-TMR-3] the time-out tells when the peer was last heard and through which path
+    let _ = socket.send(b"into the void"); // it may have ended already
+    let RecvError::Ended(ended) = socket.recv(&mut [0; 8]).unwrap_err() else { panic!("it ended") };
+    let path = ended.last_path.unwrap();
+    assert!(ended.silent_for.unwrap() >= give_up / 2, "{ended}");
+    assert!(
+        [path.sent_through, path.heard_through].iter().all(|by| [Some(id(11)), Some(id(12))].contains(by))
+    );
+    assert_eq!(path.to.ip().to_string(), format!("127.61.1.{}", path.sent_through.unwrap().get()));
+    assert!(ended.to_string().contains(" through I/O node 0x00000"), "{ended}");
     socket.abort();
 }

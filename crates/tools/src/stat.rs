@@ -170,6 +170,17 @@ fn drops_text(stuck: u64, overflows: u64) -> String {
     text
 }
 
+/// When the peer was last heard, and the I/O nodes between, if there are any.
+fn contact_text(c: &Value) -> String {
+    let through = |io_node: &Value| io_node.as_str().map(|io_node| format!(" through {io_node}"));
+    let sent = through(&c["sent_through"]).map(|through| format!(", sent{through}")).unwrap_or_default();
+    format!(
+        "last heard {} ago{}{sent}",
+        time(&c["silence_ns"]),
+        through(&c["heard_through"]).unwrap_or_default()
+    )
+}
+
 fn connection_lines(c: &Value) -> [String; 4] {
     [
         format!(
@@ -193,11 +204,12 @@ fn connection_lines(c: &Value) -> [String; 4] {
             number(&c["mss"]),
         ),
         format!(
-            "      sent {} ({} acknowledged, {} queued)  received {}",
+            "      sent {} ({} acknowledged, {} queued)  received {}  {}",
             units::bytes(number(&c["bytes_sent"])),
             units::bytes(number(&c["bytes_acked"])),
             units::bytes(number(&c["queued_bytes"])),
             units::bytes(number(&c["bytes_received"])),
+            contact_text(c),
         ),
         format!(
             "      packets: sent {}, again {}, lost {}, spurious {}  received {}, twice {}, out of order {}  limited by {}",
@@ -252,7 +264,8 @@ mod tests {
                 {"at": "10.1.0.11:64064", "default": false, "demoted": true, "packets_sent": 4},
                 {"at": "10.1.0.12:64064", "default": true, "demoted": false, "packets_sent": 9}]}],
             "listeners": [{"address": "0x800001:7", "service": "stream", "accepted": 2}],
-            "connections": [{"state": "ESTABLISHED", "service": "stream", "rtt_ns": 120_000, "limited_by": "path loss"}],
+            "connections": [{"state": "ESTABLISHED", "service": "stream", "rtt_ns": 120_000, "limited_by": "path loss",
+                             "silence_ns": 3_000_000, "heard_through": "0x00000b", "sent_through": "0x00000c"}],
         });
         let all = lines("perf-7", &node).join("\n");
         for part in [
@@ -267,6 +280,7 @@ mod tests {
             "ESTABLISHED",
             "rtt 120 µs",
             "limited by path loss",
+            "last heard 3.00 ms ago through 0x00000b, sent through 0x00000c",
         ] {
             assert!(all.contains(part), "{part:?} is not in\n{all}");
         }

@@ -14,6 +14,7 @@ use crate::clock;
 use crate::gather;
 use crate::outbox::Outbox;
 use crate::slot::{Live, Slot};
+use crate::stats::Contact;
 use crate::turn::Runner;
 use crate::waiters::Interest;
 
@@ -204,10 +205,10 @@ impl Engine {
         live.connection.close_result().map(|result| (result, live.connection.error()))
     }
 
-    /// How long nothing has been heard of the peer: until now, or until the connection ended ([CDP-TMR-3]).
+    /// When and by which way this end and the peer last had to do with each other ([CDP-TMR-3]).
     #[must_use]
-    pub fn silence(&self, slot: &Slot) -> Duration {
-        slot.look().connection.silence(clock::now())
+    pub fn last_contact(&self, slot: &Slot) -> Contact {
+        slot.look().last_contact(clock::now())
     }
 }
 

@@ -169,6 +169,8 @@ impl Connection {
         if self.open_tries == 1 {
             self.sender.rtt.sample(now, now - self.sent_at);
             self.note_open_delivered();
+        } else if self.has_opened_by_another() {
+            self.sender.rtt.expect(now - self.sent_at);
         }
     }
 

@@ -102,6 +102,16 @@ impl Connection {
         }
     }
 
+    /// [CDP-IO-12] Whether our latest SYN was answered, by the member that it went through, and the default was silent. A
+    /// SYN|ACK comes back by the path of its SYN ([CDP-IO-11]), so it answers no earlier one.
+    pub(super) fn has_opened_by_another(&self) -> bool {
+        let paths = self.paths();
+        self.active
+            && self.open_tries <= u32::from(paths.count())
+            && self.arrivals.now == Some(self.open_way.last())
+            && !self.open_way.is_by_default(paths)
+    }
+
     /// What the open sent once was answered.
     pub(super) fn note_open_delivered(&mut self) {
         if let Some(tallies) = &mut self.sender.flight.tallies

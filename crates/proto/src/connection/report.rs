@@ -117,6 +117,12 @@ impl Connection {
         self.ended_at.unwrap_or(now).saturating_since(self.heard_at)
     }
 
+    /// The path by which the peer was last heard, where there are several (CDP-TMR-3).
+    #[must_use]
+    pub fn heard_by(&self) -> Option<u8> {
+        self.arrivals.latest()
+    }
+
     /// The counters.
     #[must_use]
     pub fn stats(&self, now: Instant) -> Stats {

@@ -23,8 +23,7 @@ impl Connection {
     /// Takes the news that a packet met a host where nobody has the peer's UDP port; `head` is the head of that packet as the
     /// message quotes it. For a packet that went straight to the peer's node, not through an I/O node.
     pub fn handle_unreachable(&mut self, now: Instant, head: &Header) {
-        if head.source != self.flow.local || head.destination != self.flow.remote || !self.may_have_sent(head)
-        {
+        if !self.may_have_sent(head) {
             self.stats.not_current += 1;
             return;
         }
@@ -40,8 +39,14 @@ impl Connection {
         }
     }
 
+    /// Whether a packet with this head may be one that this connection sent and has not been told of since.
+    ///
     /// [CDP-ENC-10] Of an open the whole number, which is in no case sealed; later the half that the seal leaves in clear.
-    fn may_have_sent(&self, head: &Header) -> bool {
+    #[must_use]
+    pub fn may_have_sent(&self, head: &Header) -> bool {
+        if head.source != self.flow.local || head.destination != self.flow.remote {
+            return false;
+        }
         if !self.state.is_synchronized() {
             return head.kind.is_open() && head.seq == self.iss;
         }

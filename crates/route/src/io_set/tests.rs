@@ -64,6 +64,24 @@ fn one_member_stays_whatever_it_loses() {
     assert_eq!((set.default_member(), set.next_probe()), (0, None));
 }
 
+/// [CDP-IO-13] Who is gone is left at once for a member that has lost nothing, and by no other way.
+#[test]
+fn a_member_that_is_gone_is_left_once() {
+    let mut set = IoSet::new(3, 0);
+    assert!(!set.note_gone(at(1), 2) && !set.note_gone(at(1), 9));
+    assert!(set.note_gone(at(2), 0));
+    assert_eq!((set.default_member(), set.is_demoted(0)), (1, true));
+    assert!(!set.note_gone(at(3), 1), "nobody is left who has lost nothing");
+    assert_eq!((set.default_member(), set.switches()), (1, 1));
+    answer(&mut set, at(10), 2, RTT);
+    assert!(!set.note_gone(at(20), 0), "its answers count no more");
+    answer(&mut set, at(20), 2, RTT);
+    assert_eq!(set.default_member(), 1);
+    answer(&mut set, at(40), 1, RTT);
+    assert_eq!(set.default_member(), 0);
+    assert!(!IoSet::new(1, 0).note_gone(at(1), 0));
+}
+
 /// [CDP-IO-6] A demoted member is probed every IO_PROBE and comes back after three answers in a row.
 #[test]
 fn the_default_of_the_file_comes_back_after_three_answers() {

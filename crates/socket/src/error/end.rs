@@ -1,12 +1,25 @@
 //! The end of a connection: under an operation, and by a close.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use weft_base::Address;
+use weft_base::{Address, NodeId};
+use weft_engine::link::UnderlayText;
 
 use crate::EndReason;
 use crate::reason::errno;
+
+/// By which way the ends of a connection last had to do with each other (CDP-TMR-3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LastPath {
+    /// The underlay address that the last packet to the peer went to: the peer's, or that of an I/O node.
+    pub to: SocketAddr,
+    /// The I/O node that it went through; `None` where the peer is reached directly.
+    pub sent_through: Option<NodeId>,
+    /// The I/O node through which the peer was last heard.
+    pub heard_through: Option<NodeId>,
+}
 
 /// How and why a connection ended under an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,15 +30,35 @@ pub struct Ended {
     pub reason: EndReason,
     /// How long before the end the peer was last heard (CDP-TMR-3), if known.
     pub silent_for: Option<Duration>,
+    /// By which way, where the above is known.
+    pub last_path: Option<LastPath>,
 }
 
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the connection to {} ended because {}", self.peer, self.reason)?;
         match self.silent_for {
-            Some(silence) => write!(f, " (last heard {silence:?} before); connect again"),
+            Some(silence) => {
+                write!(f, " (last heard {silence:?} before")?;
+                self.last_path.map_or(Ok(()), |path| path.fmt(f))?;
+                f.write_str("); connect again")
+            }
             None => f.write_str("; connect again"),
         }
+    }
+}
+
+impl fmt::Display for LastPath {
+    /// What follows "last heard .. before".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(io_node) = self.heard_through {
+            write!(f, " through I/O node {io_node}")?;
+        }
+        write!(f, ", last sent to ")?;
+        if let Some(io_node) = self.sent_through {
+            write!(f, "I/O node {io_node} at ")?;
+        }
+        write!(f, "{}", UnderlayText(self.to))
     }
 }
 

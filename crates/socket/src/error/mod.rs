@@ -11,7 +11,7 @@ use std::io;
 use crate::ResolveError;
 
 pub use connect::ConnectError;
-pub use end::{CloseError, Ended};
+pub use end::{CloseError, Ended, LastPath};
 pub use listen::{AcceptError, ListenError};
 pub use node::OpenError;
 pub use transfer::{RecvError, SendError};

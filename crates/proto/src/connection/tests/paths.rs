@@ -114,6 +114,34 @@ fn a_syn_goes_around() {
     assert_eq!(paths_of(&sent(&mut pair.client, now), Kind::Syn), [1], "at once by the new default");
 }
 
+/// [CDP-IO-12] Where the default is dead, an open costs one RTO_INIT, and the first data that goes by it a tail probe of
+/// the round trip by which the SYN was answered, not another.
+#[test]
+fn what_follows_an_open_by_another_member_is_probed_in_its_round_trip() {
+    const TRIP: Duration = Duration::from_millis(4);
+    let config = Config { probe_mtu: false, ..Config::new(Service::Stream, 1_444) };
+    let mut pair = Pair::new(&config, &config);
+    pair.client.set_paths(pair.now, of(2, 0));
+    let begin = pair.now;
+    assert_eq!(paths_of(&sent(&mut pair.client, begin), Kind::Syn), [0], "by the default, which is dead");
+    let (at, by, syn) = silence(&mut pair, Duration::from_millis(250)).remove(0);
+    assert_eq!((at - begin, by), (config.rto_init, 1));
+    pair.deliver_to_server(syn);
+    pair.server().note_came_by(1);
+    let now = pair.now;
+    let answer = outputs(pair.server(), now);
+    pair.now += TRIP;
+    let now = pair.now;
+    for packet in answer {
+        pair.client.handle_packet_by(now, packet, 1);
+    }
+    pair.client.send(b"data").unwrap();
+    let first = sent(&mut pair.client, now);
+    assert_eq!(paths_of(&first, Kind::Data), [0]);
+    let (at, by, _) = silence(&mut pair, Duration::from_millis(100)).remove(0);
+    assert!(by == 1 && at - now <= TRIP * 2 + MS * 2, "by {by} after {:?}", at - now);
+}
+
 /// [CDP-IO-11] What has no number goes where the peer's latest packet came from, and data by the default.
 #[test]
 fn answers_go_by_the_path_of_the_latest_packet() {
