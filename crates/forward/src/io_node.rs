@@ -106,6 +106,7 @@ impl Shared {
         Stats {
             node: self.networks.forwarder.own(),
             networks: self.networks.ports.iter().map(Port::stats).collect(),
+            relays: self.networks.relays.stats(),
         }
     }
 }

@@ -10,6 +10,7 @@
 //! | `worker` | the thread of one network: turns, and sleep between them |
 //! | `turn` | packets of one batch to the queues |
 //! | `port`, `queue` | a network's link; what waits to leave by it |
+//! | `relays` | which of the next I/O nodes are gone, and who carries a packet |
 //! | `stats` | counters |
 //!
 //! ```
@@ -33,9 +34,11 @@
 mod io_node;
 mod port;
 mod queue;
+mod relays;
 mod stats;
 mod turn;
 mod worker;
 
 pub use io_node::IoNode;
+pub use relays::RelayStats;
 pub use stats::{Arrivals, Departures, NetworkStats, Stats, TooFar};

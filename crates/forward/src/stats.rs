@@ -9,6 +9,8 @@ use weft_link::LinkStats;
 use weft_route::{NetworkId, NotForwarded};
 use weft_wire::DropReason;
 
+use crate::RelayStats;
+
 /// What came by a network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Arrivals {
@@ -102,4 +104,6 @@ pub struct Stats {
     pub node: NodeId,
     /// Its networks, in order.
     pub networks: Vec<NetworkStats>,
+    /// The I/O nodes that packets may go through next, by address.
+    pub relays: Vec<RelayStats>,
 }

@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use weft_base::NodeId;
-use weft_link::{Link, Received, RecvBatch};
-use weft_route::{Forwarder, Hop, NetworkId, NotForwarded, Underlay};
+use weft_link::{Link, Received, RecvBatch, Refusal};
+use weft_route::{Forwarder, NetworkId, NotForwarded, Onward, PROBE_INTERVAL, Underlay};
 use weft_sync::MutexGuard;
-use weft_wire::Transit;
+use weft_wire::{Header, Transit};
 
 use crate::port::Port;
 use crate::queue::Queue;
+use crate::relays::Relays;
 use crate::{Arrivals, TooFar};
 
 /// Networks, as a set of bits.
@@ -26,13 +27,15 @@ pub(crate) const fn bit(network: NetworkId) -> NetworkBits {
 pub(crate) struct Networks {
     pub(crate) forwarder: Forwarder,
     pub(crate) ports: Vec<Port>,
+    pub(crate) relays: Relays,
 }
 
 impl Networks {
     /// # Errors
     /// When the process has no descriptor left, or two links are for one network.
     pub(crate) fn new(forwarder: Forwarder, links: Vec<(NetworkId, Arc<dyn Link>)>) -> io::Result<Self> {
-        let mut networks = Self { forwarder, ports: Vec::new() };
+        let relays = Relays::new(&forwarder, PROBE_INTERVAL);
+        let mut networks = Self { forwarder, ports: Vec::new(), relays };
         for (network, link) in links {
             if networks.port(network).is_some() {
                 let why = format!("network {} has two links; give it one", network.index());
@@ -66,7 +69,11 @@ impl Networks {
                 }
             };
             match latest.decide(&self.forwarder, port.network, from, &transit) {
-                Ok(hop) => {
+                Ok(onward) => {
+                    let hop = match onward {
+                        Onward::Directly(hop) => hop,
+                        Onward::Through(ways) => self.relays.pick(ways, Transit::is_repeat(bytes[0])),
+                    };
                     let Underlay::Udp(to) = hop.to;
                     let Some((onward, queue)) = self.open(&mut out, hop.network) else {
                         arrivals.count_refused(NotForwarded::NoRoute);
@@ -83,6 +90,16 @@ impl Networks {
             }
         }
         touched
+    }
+
+    /// What hosts said of packets that were sent there. [CDP-FWD-7] Only what quotes a packet that somebody forwarded counts.
+    #[cold]
+    pub(crate) fn take_refusals(&self, batch: &mut RecvBatch) {
+        for Refusal { to, head } in batch.drain_refusals() {
+            if Header::parse(&head).is_ok_and(|header| header.hop > 0) {
+                self.relays.note_refusal(to);
+            }
+        }
     }
 
     /// The queue of `network`, which stays locked until a packet leaves by another one. `None` if there is no link.
@@ -124,7 +141,7 @@ type Out<'a> = Option<(&'a Port, MutexGuard<'a, Queue>)>;
 
 /// What was decided on the latest packet: packets come in runs that share it.
 #[derive(Default)]
-struct Latest(Option<(Key, Result<Hop, NotForwarded>)>);
+struct Latest<'a>(Option<(Key, Result<Onward<'a>, NotForwarded>)>);
 
 /// What a decision depends on.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -135,15 +152,15 @@ struct Key {
     hops: u32,
 }
 
-impl Latest {
+impl<'a> Latest<'a> {
     #[inline]
     fn decide(
         &mut self,
-        forwarder: &Forwarder,
+        forwarder: &'a Forwarder,
         network: NetworkId,
         from: SocketAddr,
         &Transit { source, destination, hops, .. }: &Transit,
-    ) -> Result<Hop, NotForwarded> {
+    ) -> Result<Onward<'a>, NotForwarded> {
         let key = Key { from, source, destination, hops };
         match self.0 {
             Some((of, decision)) if of == key => decision,

@@ -64,6 +64,9 @@ impl<'a> Worker<'a> {
     /// The link is broken.
     pub(crate) fn turn(&mut self) -> io::Result<usize> {
         let count = self.port.link.recv(&mut self.batch)?;
+        if self.batch.has_refusals() {
+            self.networks.take_refusals(&mut self.batch);
+        }
         let mut waiting = self.stuck;
         if count > 0 {
             waiting |= self.networks.take_in(self.port, &mut self.batch, self.stuck);

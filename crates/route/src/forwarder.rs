@@ -1,5 +1,6 @@
 //! What an I/O node does with a packet (`docs/spec/cdp.md`, section 14.2).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use weft_base::NodeId;
@@ -8,12 +9,22 @@ use crate::network::NetworkSet;
 use crate::{Cluster, FORWARDS_MAX, Member, NetworkId, Underlay};
 
 /// Where a packet leaves an I/O node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Hop {
     /// By this network.
     pub network: NetworkId,
     /// To this address.
     pub to: Underlay,
+}
+
+/// How a packet goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Onward<'a> {
+    /// To its destination.
+    Directly(Hop),
+    /// To one of these I/O nodes, from each of which it is as far; the first, unless something is known against it
+    /// ([CDP-FWD-7], [CDP-FWD-8]). There is one at least.
+    Through(&'a [Hop]),
 }
 
 /// Why a packet is not forwarded.
@@ -68,14 +79,38 @@ pub struct Forwarder {
     own: NodeId,
     networks: NetworkSet,
     cluster: Cluster,
+    ways: BTreeMap<Journey, Vec<Hop>>,
 }
+
+/// By which networks a packet may leave, and those of its destination, none of which is among them.
+type Journey = (NetworkSet, NetworkSet);
 
 impl Forwarder {
     /// The decisions of node `own`.
     #[must_use]
     pub fn new(own: NodeId, cluster: Cluster) -> Self {
         let networks = cluster.networks_of(own);
-        Self { own, networks, cluster }
+        let mut this = Self { own, networks, cluster, ways: BTreeMap::new() };
+        this.ways = this.all_ways();
+        this
+    }
+
+    /// What a packet that comes by any of our networks, for any node, finds where it is not there yet.
+    fn all_ways(&self) -> BTreeMap<Journey, Vec<Hop>> {
+        let ends: BTreeSet<NetworkSet> = self.cluster.iter().map(Member::networks).collect();
+        let onwards = NetworkId::all().map(|by| self.networks.without(NetworkSet::only(by)));
+        let onwards: BTreeSet<NetworkSet> = onwards.collect();
+        let journeys = onwards.iter().flat_map(|&onward| ends.iter().map(move |&to| (onward, to)));
+        let far = journeys.filter(|(onward, to)| !onward.meets(*to));
+        far.map(|journey| (journey, self.through_others(journey)))
+            .filter(|(_, ways)| !ways.is_empty())
+            .collect()
+    }
+
+    /// The I/O nodes that a packet may go through next, those of any journey.
+    pub fn next_io_nodes(&self) -> impl Iterator<Item = (NodeId, Hop)> {
+        let hops: BTreeSet<Hop> = self.ways.values().flatten().copied().collect();
+        hops.into_iter().filter_map(|hop| Some((self.cluster.at(hop.to)?.node, hop)))
     }
 
     /// The I/O node itself.
@@ -100,7 +135,7 @@ impl Forwarder {
         source: NodeId,
         destination: NodeId,
         hops: u32,
-    ) -> Result<Hop, NotForwarded> {
+    ) -> Result<Onward<'_>, NotForwarded> {
         // [CDP-FWD-1]
         if hops >= FORWARDS_MAX {
             return Err(NotForwarded::HopLimit);
@@ -115,12 +150,13 @@ impl Forwarder {
         let receiver = self.cluster.get(destination).ok_or(NotForwarded::UnknownDestination)?;
         let onward = self.networks.without(NetworkSet::only(network));
         if let Some(hop) = self.directly(receiver, onward) {
-            return Ok(hop);
+            return Ok(Onward::Directly(hop));
         }
         if receiver.on(network).is_some() {
             return Err(NotForwarded::ComesBack);
         }
-        self.through_another(receiver, onward).ok_or(NotForwarded::NoRoute)
+        let ways = self.ways.get(&(onward, receiver.networks())).ok_or(NotForwarded::NoRoute)?;
+        Ok(Onward::Through(ways))
     }
 
     /// [CDP-FWD-4] Whether packets of `sender` can come from there: from its own host, or from an I/O node on the way.
@@ -142,15 +178,17 @@ impl Forwarder {
         Some(Hop { network: shared.network, to: shared.at })
     }
 
-    /// The next I/O node of the shortest way; of several the first in the order of our own set from its default on.
-    fn through_another(&self, receiver: &Member, onward: NetworkSet) -> Option<Hop> {
-        let (io_nodes, default) = self.cluster.io_nodes_towards(self.own, receiver.networks());
+    /// The next I/O nodes of the shortest ways, in the order of our own set from its default on.
+    fn through_others(&self, (onward, to): Journey) -> Vec<Hop> {
+        let (io_nodes, default) = self.cluster.io_nodes_towards(self.own, to);
         let in_turn = (0..io_nodes.len()).map(|step| io_nodes[(default + step) % io_nodes.len()]);
         let ways = in_turn.filter_map(|io| {
-            let forwards = self.cluster.forwards_through(io, self.networks, receiver.networks())?;
+            let forwards = self.cluster.forwards_through(io, self.networks, to)?;
             Some((forwards, self.directly(io, onward)?))
         });
-        ways.min_by_key(|(forwards, _)| *forwards).map(|(_, hop)| hop)
+        let ways: Vec<(u32, Hop)> = ways.collect();
+        let fewest = ways.iter().map(|(forwards, _)| *forwards).min();
+        ways.into_iter().filter(|(forwards, _)| Some(*forwards) == fewest).map(|(_, hop)| hop).collect()
     }
 }
 
@@ -192,9 +230,15 @@ mod tests {
         Forwarder::new(node(own), cluster)
     }
 
-    /// What I/O node `own` does with a packet that came by network `by` from the host of `from`.
+    /// What I/O node `own` does with a packet that came by network `by` from the host of `from`: where it goes, or would
+    /// first.
     fn decide(own: u32, by: usize, from: u32, source: u32, to: u32, hops: u32) -> Result<Hop, NotForwarded> {
-        forwarder(own).decide((network(by), at(by, from)), node(source), node(to), hops)
+        let forwarder = forwarder(own);
+        let onward = forwarder.decide((network(by), at(by, from)), node(source), node(to), hops)?;
+        Ok(match onward {
+            Onward::Directly(hop) => hop,
+            Onward::Through(ways) => ways[0],
+        })
     }
 
     #[test]
@@ -208,6 +252,18 @@ mod tests {
         assert_eq!(decide(12, 1, 1, 1, 4, 0), Ok(Hop { network: network(2), to: at(2, 13) }));
         assert_eq!(decide(13, 2, 12, 1, 4, 1), Ok(Hop { network: network(3), to: at(3, 4) }));
         assert!(matches!(decide(13, 3, 4, 4, 1, 0), Ok(Hop { network: by, .. }) if by == network(2)));
+    }
+
+    #[test]
+    fn all_next_io_nodes_of_the_shortest_ways_are_told_the_own_default_first() {
+        let forwarder = forwarder(13);
+        let onward = forwarder.decide((network(3), at(3, 4)), node(4), node(1), 0);
+        let hops = |numbers: [u32; 2]| numbers.map(|number| Hop { network: network(2), to: at(2, number) });
+        assert_eq!(onward, Ok(Onward::Through(&hops([12, 11]))), "13 mod 2 is the second");
+        let told: Vec<u32> = forwarder.next_io_nodes().map(|(node, _)| node.get()).collect();
+        assert_eq!(told, [11, 12]);
+        let back = forwarder.decide((network(2), at(2, 2)), node(2), node(4), 0);
+        assert!(matches!(back, Ok(Onward::Directly(_))), "{back:?}");
     }
 
     /// [CDP-FWD-1] A packet with HOP 3 is dropped.

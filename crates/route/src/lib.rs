@@ -43,7 +43,7 @@ pub use address_text::{AddressText, ParseAddressError, PortText};
 pub use cluster::{AddError, CheckError, Cluster, Contradiction, FORWARDS_MAX};
 pub use directory::{Directory, Identity, Mode, NextHop, Side, Source};
 pub use file::{ClusterFile, FileError, WhichError};
-pub use forwarder::{Forwarder, Hop, NotForwarded};
+pub use forwarder::{Forwarder, Hop, NotForwarded, Onward};
 pub use io_set::{IoSet, LOSSES_MAX, MEMBERS_MAX, PROBE_INTERVAL};
 pub use learned::LEARNED_MAX;
 pub use member::{Attachment, Kind, Member};

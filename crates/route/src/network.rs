@@ -16,6 +16,11 @@ impl NetworkId {
         u8::try_from(index).ok().filter(|_| index < Self::COUNT_MAX).map(Self)
     }
 
+    /// All of them.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        (0..Self::COUNT_MAX).filter_map(Self::new)
+    }
+
     /// The index.
     #[must_use]
     pub const fn index(self) -> usize {

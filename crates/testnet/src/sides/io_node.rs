@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use weft_base::Instant;
 use weft_des::Random;
-use weft_route::{Forwarder, Hop, NetworkId, NotForwarded, Underlay};
+use weft_route::{Forwarder, Hop, NetworkId, NotForwarded, Onward, Underlay};
 use weft_wire::{Encapsulation, Packet};
 
 use super::plan::{Illness, NETWORKS};
@@ -98,9 +98,11 @@ impl IoNode {
         let packet = packet.map_err(|_| Dropped::Malformed)?;
         let flow = packet.flow();
         let hops = u32::from(bytes[0] & 0x03);
-        let hop = forwarder
+        let onward = forwarder
             .decide((network, from), flow.remote.node, flow.local.node, hops)
             .map_err(Dropped::Refused)?;
+        // Its networks are two, and whoever is no neighbour here has no way.
+        let Onward::Directly(hop) = onward else { return Err(Dropped::Refused(NotForwarded::NoRoute)) };
         let side = NETWORKS.iter().position(|side| usize::from(*side) == hop.network.index());
         let free_at = &mut self.free_at[side.unwrap_or(0)];
         let waiting = (*free_at - now).as_nanos() * u128::from(RATE) / 1_000_000_000;

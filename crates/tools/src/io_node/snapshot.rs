@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use weft_base::NodeId;
-use weft_forward::{Arrivals, NetworkStats, Stats};
+use weft_forward::{Arrivals, NetworkStats, RelayStats, Stats};
 use weft_route::{ClusterFile, Member, NetworkId};
 
 use crate::stat::{array, number, ratio, text, underlay};
@@ -48,7 +48,30 @@ pub(super) fn json(stats: &Stats, names: &Names) -> Value {
         "node": stats.node.to_string(),
         "underlay": stats.networks.first().map(|network| network.local),
         "networks": networks,
+        "relays": stats.relays.iter().map(|relay| relay_json(relay, names)).collect::<Vec<_>>(),
     })
+}
+
+fn relay_json(relay: &RelayStats, names: &Names) -> Value {
+    json!({
+        "node": names.node(relay.node),
+        "network": names.networks.get(&relay.network),
+        "at": relay.at,
+        "left": relay.is_left,
+        "refusals": relay.refusals,
+    })
+}
+
+/// The next I/O nodes for people: those of which something is to be said.
+fn relays_line(node: &Value) -> Option<String> {
+    let told = |relay: &Value| {
+        let left = if relay["left"].as_bool() == Some(true) { "left, " } else { "" };
+        let refusals = Some(number(&relay["refusals"])).filter(|count| *count > 0)?;
+        let (name, at) = (text(&relay["node"]), underlay(&relay["at"]));
+        Some(format!("{name} at {at} ({left}not there {refusals} times)"))
+    };
+    let told: Vec<String> = array(&node["relays"]).iter().filter_map(told).collect();
+    (!told.is_empty()).then(|| format!("    next I/O nodes: {}", told.join(", ")))
 }
 
 fn network_json(network: &NetworkStats, names: &Names) -> Value {
@@ -138,6 +161,7 @@ pub(crate) fn lines(name: &str, node: &Value) -> Vec<String> {
             ));
         }
     }
+    lines.extend(relays_line(node));
     lines
 }
 
@@ -155,6 +179,10 @@ mod tests {
                  "too_far": {"source": "login", "destination": "c-1", "by": "io-2", "underlay": "10.1.0.12:64064"}},
                 {"network": "mesh", "link": "udp", "underlay": "10.2.0.11:64064", "packets_out": 84, "send_calls": 4},
             ],
+            "relays": [
+                {"node": "io-2", "network": "mesh", "at": "10.2.0.12:64064", "left": true, "refusals": 7},
+                {"node": "io-3", "network": "mesh", "at": "10.2.0.13:64064", "left": false, "refusals": 0},
+            ],
         });
         let all = lines("io-1", &node).join("\n");
         for part in [
@@ -166,6 +194,7 @@ mod tests {
             "login to c-1, from I/O node io-2 at UDP 10.1.0.12:64064",
             "out 84 packets",
             "21.0 out",
+            "next I/O nodes: io-2 at UDP 10.2.0.12:64064 (left, not there 7 times)",
         ] {
             assert!(all.contains(part), "{part:?} is not in\n{all}");
         }
