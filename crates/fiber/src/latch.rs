@@ -96,7 +96,7 @@ impl Latch {
         self.open_and_wake();
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn open_and_wake(&self) {
         let (first, is_last) = self.locked(|state, word| {
             let first = state.waiters.pop();
@@ -106,8 +106,14 @@ impl Latch {
             first.wake();
         }
         if !is_last {
-            release(|| self.locked(|state, word| (state.waiters.pop_batch(usize::MAX), word)));
+            self.wake_others();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake_others(&self) {
+        release(|| self.locked(|state, word| (state.waiters.pop_batch(usize::MAX), word)));
     }
 
     /// Waits until it is open.

@@ -164,10 +164,9 @@ impl<'a> Spawn<'a> {
         if let Some(worker) = self.worker.filter(|&worker| worker >= workers) {
             return Err(SpawnError::NoSuchWorker { worker, workers });
         }
-        let size = self.stack_size.map_or(shared.region_size, region_size);
-        let block = match worker {
-            Some(worker) => worker.region(size)?,
-            None => worker::take_one(shared, size)?,
+        let block = match (worker, self.stack_size) {
+            (Some(worker), None) => worker.region()?,
+            (_, size) => worker::take_one(shared, size.map_or(shared.region_size, region_size))?,
         };
         // SAFETY: the region is nobody else's.
         let fiber = unsafe { block.as_ref() };

@@ -230,13 +230,8 @@ impl Worker {
 
     #[inline]
     fn may_start(&self, fiber: &Block) -> bool {
-        let home = fiber.home.load(Ordering::Relaxed);
         let bound_to = fiber.bound_to.load(Ordering::Relaxed);
-        let is_bound_elsewhere = bound_to != 0 && bound_to as usize != self.index + 1;
-        if ptr::eq(home, self) && fiber.is_started.get() && (!is_bound_elsewhere || !fiber.may_change()) {
-            return true;
-        }
-        if is_bound_elsewhere {
+        if bound_to != 0 && bound_to as usize != self.index + 1 && fiber.may_change() {
             self.send_to(fiber, bound_to);
             return false;
         }

@@ -112,3 +112,15 @@ unsafe fn switch(from: *mut *mut usize, to: *mut usize, value: usize) -> usize {
 extern "C" fn enter(block: &Block) -> ! {
     shell::run(block)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::backtrace::Backtrace;
+
+    #[test]
+    fn an_unwinder_stops_at_the_first_function_of_a_fiber() {
+        let trace = crate::run(|| Backtrace::force_capture().to_string()).expect("a trace");
+        assert!(trace.contains("switch::native::enter"), "{trace}");
+        assert!(!trace.contains("Worker::run"), "{trace}");
+    }
+}

@@ -15,13 +15,9 @@ const KEEP: usize = 1024;
 const BATCH: usize = 64;
 
 impl Worker {
-    /// A region for a new fiber, with what every fiber has.
+    /// A region of the usual size.
     #[inline]
-    pub(crate) fn region(&self, size: usize) -> Result<NonNull<Block>, SpawnError> {
-        let shared = self.shared();
-        if size != shared.region_size {
-            return take_one(shared, size);
-        }
+    pub(crate) fn region(&self) -> Result<NonNull<Block>, SpawnError> {
         self.own(|own| own.free.pop_front()).map_or_else(|| self.region_of_pool(), Ok)
     }
 
