@@ -15,6 +15,7 @@
 //! runs within a bounded number of switches.
 
 mod attend;
+mod ending;
 mod idle;
 mod posted;
 mod reserve;
@@ -32,7 +33,7 @@ use std::task::Waker;
 use weft_sync::scheduler::Driver;
 use weft_sync::{Parker, SpinLock};
 
-use crate::block::{Block, CANCELLED, Ending};
+use crate::block::{Block, CANCELLED};
 use crate::inbox::{Bell, Inbox};
 use crate::lane::Lane;
 use crate::queue::{Line, Queue};
@@ -251,53 +252,13 @@ impl Worker {
     /// Puts a fiber to sleep that has left its stack. False if its wait has ended in the meantime.
     #[inline(always)]
     fn has_parked(&self, fiber: &Block) -> bool {
-        let parked = fiber.parked_word();
-        if fiber
-            .node
-            .word()
-            .compare_exchange(word::WAITING, parked, Ordering::SeqCst, Ordering::Acquire)
-            .is_err()
-        {
+        let (word, parked) = (fiber.node.word(), fiber.parked_word());
+        if word.compare_exchange(word::WAITING, parked, Ordering::SeqCst, Ordering::Acquire).is_err() {
             return false;
         }
         // Whoever cancels sets the flag before it looks at the word; one of the two sees the other.
         let is_cancelled = fiber.flags.load(Ordering::SeqCst) & CANCELLED != 0;
-        !(is_cancelled
-            && parked == word::PARKED
-            && claim(fiber.node.word(), word::CANCELLED) == Claim::Asleep)
-    }
-
-    /// A fiber has ended and left its stack.
-    #[inline]
-    fn finish(&self, block: NonNull<Block>) {
-        // SAFETY: the fiber's own reference is given up at the end of this function only.
-        let fiber = unsafe { block.as_ref() };
-        if fiber.latch.is_refused() {
-            self.shared().detached.fetch_sub(1, Ordering::Relaxed);
-        }
-        self.finished.store(self.finished.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        fiber.life.end();
-        fiber.latch.open();
-        release(block);
-    }
-
-    /// A fiber has come to the end of its stack. What is on it may be borrowed, so it is never used again.
-    #[cold]
-    fn bury(&self, block: NonNull<Block>) {
-        // SAFETY: the fiber's own reference is never given up.
-        let fiber = unsafe { block.as_ref() };
-        eprintln!(
-            "fiber {} overflowed its stack of {} bytes and was ended; spawn it with a larger one",
-            crate::listing::title(fiber),
-            fiber.region.usable()
-        );
-        fiber.ending.set(Ending::Overflowed);
-        if fiber.latch.is_refused() {
-            self.shared().detached.fetch_sub(1, Ordering::Relaxed);
-        }
-        self.finished.store(self.finished.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        fiber.life.end();
-        fiber.latch.open();
+        !(is_cancelled && parked == word::PARKED && claim(word, word::CANCELLED) == Claim::Asleep)
     }
 
     /// Takes in a fiber that was spawned here.

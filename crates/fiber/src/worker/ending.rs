@@ -1,0 +1,42 @@
+//! What a worker does when a fiber has left its stack for good.
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+use super::{Worker, release};
+use crate::block::{Block, Ending};
+
+impl Worker {
+    /// A fiber has ended and left its stack.
+    #[inline]
+    pub(super) fn finish(&self, block: NonNull<Block>) {
+        // SAFETY: the fiber's own reference is given up at the end of this function only.
+        let fiber = unsafe { block.as_ref() };
+        if fiber.latch.is_refused() {
+            self.shared().detached.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.finished.store(self.finished.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        fiber.life.end();
+        fiber.latch.open();
+        release(block);
+    }
+
+    /// A fiber has come to the end of its stack. What is on it may be borrowed, so it is never used again.
+    #[cold]
+    pub(super) fn bury(&self, block: NonNull<Block>) {
+        // SAFETY: the fiber's own reference is never given up.
+        let fiber = unsafe { block.as_ref() };
+        eprintln!(
+            "fiber {} overflowed its stack of {} bytes and was ended; spawn it with a larger one",
+            crate::listing::title(fiber),
+            fiber.region.usable()
+        );
+        fiber.ending.set(Ending::Overflowed);
+        if fiber.latch.is_refused() {
+            self.shared().detached.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.finished.store(self.finished.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        fiber.life.end();
+        fiber.latch.open();
+    }
+}
