@@ -213,7 +213,8 @@ fn a_close_that_has_begun_goes_on_when_its_fiber_is_cancelled() {
     let other = on(Node::builder(), hub.endpoint().unwrap());
     let Pair { accepted, connected, client, .. } = Pair::between(other, slow, &Options::stream());
     // More than the reader has room for, so that the close waits for it.
-    let most = (0..).map_while(|_| connected.try_send(&[7; 4096]).ok()).sum::<usize>();
+    connected.set_send_timeout(Some(Duration::from_millis(500)));
+    let most = (0..).map_while(|_| connected.send(&[7; 4096]).ok()).sum::<usize>();
     let runtime = workers(1);
     let closer = runtime.spawn(move || assert!(connected.close().is_err())).unwrap();
     until_waits_for(closer.fiber(), &runtime.handle(), Why::Closed);
