@@ -2,8 +2,10 @@
 //!
 //! Sizes are proved by a padded PIN with a TIME token (CDP-MTU-2); data never uses an unproved size.
 
-/// No size above this is used unproved (CDP-MTU-1).
+/// No size above this is used unproved (CDP-MTU-1): that of Ethernet.
 const START_MAX: u16 = 1472;
+/// Where both links carry more, what lies between them may carry UDP over IPv6 at an MTU of 1500.
+const START_BETWEEN: u16 = 1424;
 /// Sizes worth a probe below the ceiling: jumbo frames, and what lies between them and the loopback device.
 const STEPS: [u16; 4] = [32_736, 16_352, 8_924, 4_052];
 /// A size is given up after this many probes without an answer.
@@ -31,16 +33,31 @@ pub(crate) struct Mtu {
 }
 
 impl Mtu {
-    /// [CDP-MTU-1] Starts at the smallest of the peer's MSS, the link's, and 1472.
+    /// [CDP-MTU-1] Starts at the smaller of the peer's MSS and the link's, or at 1424 where that is more than 1472.
     pub(crate) fn new(link_mss: u16, peer_mss: u16) -> Self {
         let ceiling = link_mss.min(peer_mss);
-        let current = ceiling.min(START_MAX);
+        let current = if ceiling > START_MAX { START_BETWEEN } else { ceiling };
         Self { current, ceiling, probe: None, large_losses: 0, small_passed: false }
     }
 
     /// The largest data segment for new packets, in bytes.
     pub(crate) fn current(&self) -> u16 {
         self.current
+    }
+
+    /// The largest data segment that is known to pass by the default, or by another way: what a probe proved, it proved of
+    /// the default (CDP-MTU-8).
+    pub(crate) fn limit(&self, is_default: bool) -> u16 {
+        if is_default {
+            self.current
+        } else {
+            self.current.min(Self::new(self.ceiling, self.ceiling).current)
+        }
+    }
+
+    /// [CDP-MTU-7] The default is another way, of which nothing is proved.
+    pub(crate) fn change_path(&mut self) {
+        *self = Self::new(self.ceiling, self.ceiling);
     }
 
     /// Starts the search if there is anything above the present size; `token` is not 0.
@@ -123,12 +140,13 @@ impl Mtu {
 mod tests {
     use super::*;
 
-    /// [CDP-MTU-1] The start is the smallest of the three.
+    /// [CDP-MTU-1] The start is the smaller of the two, unless that is more than a network of MTU 1500 between them carries.
     #[test]
-    fn it_starts_at_the_smallest() {
+    fn it_starts_at_what_is_likely_to_pass() {
         assert_eq!(Mtu::new(1444, 8_944).current(), 1444);
         assert_eq!(Mtu::new(8_944, 600).current(), 600);
-        assert_eq!(Mtu::new(65_507, 65_507).current(), 1472);
+        assert_eq!(Mtu::new(8_972, 1_472).current(), 1472);
+        assert_eq!(Mtu::new(65_507, 65_507).current(), 1424);
     }
 
     /// [CDP-MTU-2] Only the answer to the token raises the size.
@@ -153,7 +171,23 @@ mod tests {
             mtu.handle_timeout(1);
         }
         assert_eq!(sizes, [9_000, 9_000, 9_000, 8_924, 8_924, 8_924, 4_052, 4_052, 4_052]);
-        assert_eq!(mtu.current(), 1472);
+        assert_eq!(mtu.current(), 1424);
+    }
+
+    /// [CDP-MTU-7] A new default begins where an open does, whatever the old one carried or lost.
+    #[test]
+    fn a_new_default_has_to_prove_its_size() {
+        let mut mtu = Mtu::new(8_944, 8_944);
+        mtu.begin(7);
+        mtu.take_probe();
+        assert_eq!(mtu.handle_echo(7), Some(8_944));
+        assert_eq!((mtu.limit(true), mtu.limit(false)), (8_944, 1_424));
+        mtu.change_path();
+        assert_eq!((mtu.limit(true), mtu.limit(false)), (1_424, 1_424));
+        assert!(mtu.begin(8));
+        mtu.take_probe();
+        mtu.change_path();
+        assert_eq!(mtu.handle_echo(8), None, "the answer to a probe of the default before");
     }
 
     /// [CDP-MTU-5] Three losses of large packets while small ones pass: 1024, then 512.

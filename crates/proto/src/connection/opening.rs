@@ -60,6 +60,11 @@ impl Connection {
             let interval = self.jitter.around(self.agreed.keep_alive.interval);
             self.timers.set(Timer::Pin, now + interval);
         }
+        self.begin_mtu_search(now);
+    }
+
+    /// [CDP-MTU-2] Looks for a larger packet than the path carries for certain.
+    pub(super) fn begin_mtu_search(&mut self, now: Instant) {
         if self.config.probe_mtu && self.sender.mtu.begin(self.jitter.token()) {
             self.timers.set(Timer::Mtu, now + self.sender.rtt.rto());
         }

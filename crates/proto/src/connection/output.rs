@@ -234,8 +234,9 @@ impl Connection {
 
     fn transmit_data(&mut self, header: &Header, numbered: Numbered, head: &mut Vec<u8>) -> Transmit {
         let start = head.len();
-        // [CDP-MTU-6] one that exceeds the present limit may be cut by IP, all others may not
-        let may_fragment = numbered.payload.len() > usize::from(self.sender.mtu.current());
+        // [CDP-MTU-6] one that exceeds the present limit of its path may be cut by IP, all others may not
+        let is_default = numbered.path == self.paths().default_path();
+        let may_fragment = numbered.payload.len() > usize::from(self.sender.mtu.limit(is_default));
         let body = if numbered.payload.len() <= WHOLE_BYTES {
             emit_data_whole(head, header, &numbered.payload, self.agreed.sealed);
             no_body()

@@ -8,6 +8,7 @@ use super::output::control_packet;
 use super::{Connection, Transmit};
 use crate::lifecycle::State;
 use crate::paths::{PathReport, Paths};
+use crate::timers::Timer;
 
 impl Connection {
     /// The paths to the peer.
@@ -24,6 +25,10 @@ impl Connection {
         self.sender.set_paths(now, paths, &self.config, &mut self.timers, &mut self.stats);
         if is_change {
             self.open_way.restart();
+            self.timers.stop(Timer::Mtu);
+            if self.state == State::Established {
+                self.begin_mtu_search(now);
+            }
             // a SYN that waits for its answer is sent again by the new default
             self.control.open |= self.active && self.open_tries > 0 && !self.state.is_synchronized();
         }

@@ -146,8 +146,8 @@ impl Sender {
 
     /// Which paths there are. A change of the default is a change of path for all that follows.
     ///
-    /// [CDP-IO-9] Round trips and congestion begin anew on the new default, and losses on the one that was left are no
-    /// signal of it. What is in flight is probed by it at once, so that nothing waits for a time-out of the old one.
+    /// [CDP-IO-9] Round trips, congestion and the size of packets begin anew on the new default, and losses on the one that
+    /// was left are no signal of it. What is in flight is probed by it at once, so that nothing waits for a time-out of the old one.
     pub(crate) fn set_paths(
         &mut self,
         now: Instant,
@@ -162,6 +162,8 @@ impl Sender {
             return;
         }
         self.rtt.change_path();
+        self.mtu.change_path();
+        self.set_mss(self.mtu.current());
         self.congestion = Congestion::with_settings(config.congestion, now, &config.congestion_settings);
         self.pacing_rate = None;
         self.reaction = Reaction { until: self.una(), lost: 0, refuted: 0 };

@@ -80,6 +80,24 @@ fn a_user_that_waits_for_each_answer_meets_a_dead_default_three_times() {
     }
 }
 
+/// [CDP-MTU-6] [CDP-MTU-7] [CDP-MTU-8] Members differ in the size of packet they carry: what goes again through one that carries
+/// less may be cut, before and after that becomes the default, and each default proves its size anew.
+#[test]
+fn a_default_that_carries_less_takes_over() {
+    for (kind, loss_per_mille) in KINDS.into_iter().zip([0, 20, 0]) {
+        let mut scene = scene(kind, 2, Duration::from_micros(100), 5);
+        (scene.mss, scene.time) = (8_944, 400 * MS);
+        let [large, small] = [9_000, 1_472].map(|mtu| Member { mtu, loss_per_mille, ..scene.members[0] });
+        scene.members = vec![large, small];
+        let well_again = FAULT + 150 * MS;
+        scene.faults = vec![(FAULT, 0, large.dead()), (well_again, 0, large), (well_again, 1, small.dead())];
+        let outcome = run(&scene);
+        show("carries less", &scene, &outcome);
+        assert!(outcome.is_whole && !is_too_long(&outcome), "{outcome:?}");
+        assert_eq!(outcome.longest, [8_944, 1_424]);
+    }
+}
+
 /// [CDP-IO-2] One I/O node after another dies and comes back.
 #[test]
 fn a_rolling_crash_is_one_stall_after_another() {

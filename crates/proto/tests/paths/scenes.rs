@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weft_proto::congestion::Kind;
 
-use super::world::{Dice, MS, Member, Outcome, Scene, run};
+use super::world::{Dice, MS, MSS, Member, Outcome, Scene, run};
 
 pub(crate) const KINDS: [Kind; 3] = [Kind::Cubic, Kind::Model, Kind::Fixed];
 /// One way from 20 µs to 3 ms.
@@ -16,6 +16,7 @@ pub(crate) fn scene(kind: Kind, members: usize, delay: Duration, seed: u64) -> S
     Scene {
         kind,
         connections: 1,
+        mss: MSS,
         members: vec![Member::at(delay); members],
         faults: Vec::new(),
         ahead: 1 << 20,

@@ -24,6 +24,9 @@ pub(crate) struct Member {
     pub(crate) buffer: u64,
     pub(crate) is_dead: [bool; 2],
     pub(crate) loss_per_mille: u64,
+    /// Longest packet that it takes whole, in bytes. It cuts a longer one where sender and forwarder may: one that is sent
+    /// again and exceeds the limit of its path (CDP-MTU-6).
+    pub(crate) mtu: usize,
 }
 
 impl Member {
@@ -31,7 +34,7 @@ impl Member {
     pub(crate) fn at(delay: Duration) -> Self {
         let rate = 100_000;
         let held = u64::try_from(delay.as_micros()).unwrap() * 2 * rate / 1_000_000;
-        Self { rate, delay, buffer: held.max(256), is_dead: [false; 2], loss_per_mille: 0 }
+        Self { rate, delay, buffer: held.max(256), is_dead: [false; 2], loss_per_mille: 0, mtu: usize::MAX }
     }
 
     pub(crate) fn dead(self) -> Self {
@@ -44,6 +47,8 @@ impl Member {
 pub(crate) struct Scene {
     pub(crate) kind: Kind,
     pub(crate) connections: u16,
+    /// Data in one packet that both ends' own links carry, in bytes; above [`MSS`] it is looked for.
+    pub(crate) mss: u16,
     pub(crate) members: Vec<Member>,
     /// When a member becomes another.
     pub(crate) faults: Vec<(Duration, usize, Member)>,
@@ -74,6 +79,8 @@ pub(crate) struct Outcome {
     pub(crate) changes: Vec<Change>,
     /// Data packets given to the failed member after the first fault, while it was the sender's default.
     pub(crate) windows: Vec<u32>,
+    /// The longest data segment that each member carried after the first fault and that was sent once, in bytes.
+    pub(crate) longest: Vec<usize>,
     pub(crate) is_whole: bool,
 }
 
@@ -191,6 +198,7 @@ pub(crate) fn run(scene: &Scene) -> Outcome {
             rto: Duration::ZERO,
             changes: Vec::new(),
             windows: Vec::new(),
+            longest: vec![0; n],
             is_whole: true,
         },
         scene: scene.clone(),
@@ -217,8 +225,8 @@ impl World {
             congestion: self.scene.kind,
             receive_slots: 4_096,
             congestion_settings: Settings { fixed_window: 64, ..Settings::default() },
-            probe_mtu: false,
-            ..Config::new(Service::Stream, MSS)
+            probe_mtu: self.scene.mss > MSS,
+            ..Config::new(Service::Stream, self.scene.mss)
         };
         let end = |node, port| Address { node: NodeId::new(node).unwrap(), port: Port::new(port).unwrap() };
         let key = FlowKey { local: end(1, 50_000 + index), remote: end(2, 7) };
@@ -348,9 +356,16 @@ impl World {
         let mut head = Vec::new();
         while let Some(transmit) = connection.poll_transmit(now, &mut head) {
             let bytes = [&head[transmit.head], &transmit.body[..]].concat();
-
-            packets
-                .push((transmit.path, Packet::new_checked(bytes.into(), Encapsulation::Simulated).unwrap()));
+            let packet = Packet::new_checked(bytes.into(), Encapsulation::Simulated).unwrap();
+            let mtu = self.scene.members[usize::from(transmit.path)].mtu;
+            let may_be_cut = transmit.may_fragment && packet.header().rtx;
+            if self.has_failed && !packet.header().rtx {
+                let longest = &mut self.outcome.longest[usize::from(transmit.path)];
+                *longest = (*longest).max(packet.payload_len());
+            }
+            if packet.bytes().len() <= mtu || may_be_cut {
+                packets.push((transmit.path, packet));
+            }
             head.clear();
         }
         if let Some(due) = connection.poll_timeout().filter(|due| *due < flow.wake[end]) {
