@@ -49,6 +49,8 @@ pub(crate) struct Segment {
 pub(crate) struct Progress {
     /// Numbers newly known to have arrived.
     pub(crate) delivered: u32,
+    /// Those of them that went by the present default: the others say nothing of what it carries.
+    pub(crate) on_path: u32,
     /// Bytes of data in them.
     pub(crate) bytes: u64,
     /// Numbers that SND.UNA moved over.
@@ -306,7 +308,10 @@ impl Flight {
         progress.delivered += 1;
         progress.bytes += segment.payload.len() as u64;
         progress.sent_at = progress.sent_at.max(segment.sent_at);
-        self.rate.handle_acked(now, &segment.stamp);
+        if self.tallies.is_none() || segment.way.is_by_default(self.paths) {
+            progress.on_path += 1;
+            self.rate.handle_acked(now, &segment.stamp);
+        }
         progress.large |= segment.payload.len() > self.large_bytes;
         // [CDP-RTX-3] neither a sample, nor a sign that a time-out was in error
         if !is_news {

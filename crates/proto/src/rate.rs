@@ -73,6 +73,11 @@ impl Estimator {
         self.delivered
     }
 
+    /// The path is another from `now` on: the time that went by on the one before is not this one's.
+    pub fn change_path(&mut self, now: Instant) {
+        *self = Self { delivered: self.delivered, delivered_at: now, first_sent_at: now, ..Self::new() };
+    }
+
     /// The stamp of a transmission that leaves at `now`, with `in_flight` packets before it.
     pub fn stamp(&mut self, now: Instant, in_flight: u32) -> Stamp {
         if in_flight == 0 {

@@ -34,6 +34,8 @@ pub struct Rtt {
     probe_margin_ns: u64,
     /// How often the RTO has doubled.
     doublings: u32,
+    /// What is known is of another path, and stands in until there is a sample of this one.
+    is_stand_in: bool,
 }
 
 impl Rtt {
@@ -52,6 +54,7 @@ impl Rtt {
             rto_ns: nanos(rto_init.min(rto_max)),
             probe_margin_ns: nanos(ack_delay * 3 / 2),
             doublings: 0,
+            is_stand_in: false,
         }
     }
 
@@ -59,7 +62,8 @@ impl Rtt {
     pub fn sample(&mut self, now: Instant, rtt: Duration) {
         let rtt_ns = nanos(rtt);
         // [CDP-RTX-2] first SRTT = R, RTTVAR = R/2; then β = 1/4, α = 1/8
-        if self.smoothed_ns == NONE {
+        if self.smoothed_ns == NONE || self.is_stand_in {
+            self.is_stand_in = false;
             self.smoothed_ns = rtt_ns;
             self.variance_ns = rtt_ns / 2;
         } else {
@@ -134,6 +138,7 @@ impl Rtt {
     pub fn change_path(&mut self) {
         self.doublings = 0;
         self.least = Least::default();
+        self.is_stand_in = self.smoothed_ns != NONE;
         self.settle();
     }
 
@@ -237,6 +242,20 @@ mod tests {
         let mut fast = Rtt::new(250 * MS, MS, 4_000 * MS);
         fast.sample(Instant::ZERO, Duration::from_micros(40));
         assert_eq!(fast.rto(), 3 * MS, "RTO_MIN is 2 ms + ACK_DELAY");
+    }
+
+    /// [CDP-IO-9] The first sample of a new path is a first sample: a long round trip of the old one does not linger.
+    #[test]
+    fn a_new_path_takes_over_until_its_first_sample_and_no_longer() {
+        let mut rtt = rtt();
+        rtt.sample(Instant::ZERO, 200 * MS);
+        rtt.back_off();
+        rtt.change_path();
+        assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (Some(200 * MS), None, 600 * MS));
+        rtt.sample(Instant::ZERO, 4 * MS);
+        assert_eq!((rtt.srtt(), rtt.min_rtt(), rtt.rto()), (Some(4 * MS), Some(4 * MS), 12 * MS));
+        rtt.sample(Instant::ZERO, 12 * MS);
+        assert_eq!(rtt.srtt(), Some(5 * MS));
     }
 
     /// [CDP-RTX-4] Doubling up to RTO_MAX; a sample ends it; an ACK without one divides it by four.

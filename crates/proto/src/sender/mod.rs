@@ -162,6 +162,7 @@ impl Sender {
             return;
         }
         self.rtt.change_path();
+        self.flight.rate.change_path(now);
         self.mtu.change_path();
         self.set_mss(self.mtu.current());
         self.congestion = Congestion::with_settings(config.congestion, now, &config.congestion_settings);

@@ -128,11 +128,12 @@ impl Sender {
         is_timeout: bool,
         ece: bool,
     ) {
-        if progress.delivered > 0 {
+        // [CDP-IO-9] what other paths bring says nothing of this one
+        if progress.on_path > 0 {
             let min_rtt = self.rtt.min_rtt();
             self.congestion.handle_ack(&congestion::Ack {
                 now,
-                newly_acked: progress.delivered,
+                newly_acked: progress.on_path,
                 in_flight: self.flight.in_flight(),
                 sent_at: progress.sent_at,
                 rtt: progress.rtt,
