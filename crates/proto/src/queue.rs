@@ -4,6 +4,8 @@
 //! service messages are cut into packets as they come, so that small ones share the packet that is still open
 //! (section 7, "Coalescing"); a stream is cut when it leaves, so that a later change of the MSS still counts.
 
+mod recut;
+
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -63,12 +65,15 @@ impl SendQueue {
         self.coalesce = coalesce && self.service == Service::Datagram;
     }
 
-    /// From now on packets are cut to `mss` bytes; what has been cut keeps its size.
+    /// From now on packets are cut to `mss` bytes; those that wait and are longer are cut again.
     pub(crate) fn set_mss(&mut self, mss: u16) {
         if self.tail.len() + records::RECORD_HEAD > usize::from(mss) && self.service == Service::Datagram {
             self.finish_packet();
         }
         self.mss = usize::from(mss);
+        if self.may_split && self.ready.iter().any(|packet| packet.payload.len() > self.mss) {
+            self.cut_again();
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

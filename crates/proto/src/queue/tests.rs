@@ -199,3 +199,43 @@ impl Payloads for Vec<(Vec<u8>, bool)> {
         self.iter().flat_map(|(data, _)| data.clone()).collect()
     }
 }
+
+/// [CDP-MTU-7] [CDP-DG-4] [CDP-COA-4] When the limit falls, what waits is cut again: no packet is longer, and the messages are the
+/// same.
+#[test]
+fn what_waits_is_cut_again_when_the_limit_falls() {
+    let messages: Vec<Vec<u8>> = [9_000, 3, 0, 600, 8_900, 1_422, 1_424, 20_000, 5]
+        .iter()
+        .zip(1..)
+        .map(|(&len, fill)| vec![fill; len])
+        .collect();
+    for (coalesce, limit) in [(true, 1_424), (true, 512), (false, 1_424), (false, 700)] {
+        let mut queue = datagrams(8_944, coalesce);
+        messages.iter().for_each(|message| queue.push(message));
+        queue.set_mss(limit);
+        let packets = drain(&mut queue);
+        assert!(packets.iter().all(|(data, _)| data.len() <= usize::from(limit)));
+        assert_eq!((whole(&packets, coalesce), queue.bytes()), (messages.clone(), 0), "{limit}");
+    }
+}
+
+/// The messages in these packets.
+fn whole(packets: &[(Vec<u8>, bool)], coalesce: bool) -> Vec<Vec<u8>> {
+    let (mut messages, mut open) = (Vec::new(), Vec::new());
+    let mut take = |data: &[u8], ends: bool| {
+        open.extend_from_slice(data);
+        if ends {
+            messages.push(std::mem::take(&mut open));
+        }
+    };
+    for (data, eom) in packets {
+        if *eom || !coalesce {
+            take(data, *eom);
+            continue;
+        }
+        for record in records::Records::new_checked(data, true).unwrap() {
+            take(&data[record.range.clone()], !record.more);
+        }
+    }
+    messages
+}
