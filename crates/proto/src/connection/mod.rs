@@ -30,7 +30,7 @@ use crate::jitter::Jitter;
 use crate::lifecycle::{self, State};
 use crate::limiter::{ChallengeLimiter, PinLimiter};
 use crate::open::{self, Agreed};
-use crate::paths::{Arrivals, Probes, Way};
+use crate::paths::{Arrivals, PATHS_MAX, Probes, Way};
 use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::stats::{Stats, Verdicts};
@@ -74,10 +74,12 @@ struct Control {
     reset: Option<Reason>,
     /// An echo-form RST that refuses this packet.
     echo: Option<(Packet, Reason, Option<u16>)>,
-    /// The token that the next ACK returns (CDP-MTU-3), and the path by which it does.
-    echoed_token: u32,
-    echoed_by: u8,
+    /// Tokens that the next ACKs return, one each (CDP-MTU-3), and the paths by which they do; at most [`ECHOES_MAX`].
+    echoes: Vec<(u32, u8)>,
 }
+
+/// PINs with a token that wait for their ACKs at most: as many may come in one batch, one by each path and one for the MTU.
+const ECHOES_MAX: usize = PATHS_MAX as usize + 1;
 
 /// PINs that wait for an answer.
 #[derive(Clone, Copy, Debug, Default)]

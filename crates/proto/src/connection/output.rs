@@ -184,7 +184,7 @@ impl Connection {
         if self.receiver.ack_due() != AckDue::Now {
             return None;
         }
-        let needs_tlvs = self.control.echoed_token != 0
+        let needs_tlvs = !self.control.echoes.is_empty()
             || self.receiver.is_holding()
             || self.receiver.ce_count() != self.told_ce
             || self.told_discarded().is_some();
@@ -260,9 +260,11 @@ impl Connection {
     }
 
     fn transmit_pure_ack(&mut self, now: Instant, head: &mut Vec<u8>) -> Transmit {
-        let echoed = std::mem::take(&mut self.control.echoed_token);
         // [CDP-IO-6] the answer to a probe comes back by the path that it was sent by
-        let path = if echoed == 0 { self.answer_path() } else { self.control.echoed_by };
+        let (echoed, path) = match self.control.echoes.is_empty() {
+            true => (0, self.answer_path()),
+            false => self.control.echoes.remove(0),
+        };
         self.told_ce = self.receiver.ce_count();
         let mut header = self.header(Kind::Ack);
         header.ece = self.receiver.acknowledged() && self.cookie.is_none();
@@ -275,6 +277,9 @@ impl Connection {
             ..Tlvs::default()
         };
         self.timers.stop(Timer::Ack);
+        if !self.control.echoes.is_empty() {
+            self.receiver.request_ack();
+        }
         self.sent_at = now;
         self.stats.acks_sent += 1;
         let start = head.len();

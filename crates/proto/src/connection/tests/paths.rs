@@ -290,3 +290,26 @@ fn one_path_is_no_choice() {
     silence(&mut pair, MS * 500);
     assert_eq!(pair.client.take_path_report(), None);
 }
+/// [CDP-MTU-3] [CDP-IO-6] Probes that come in one batch are answered one by one, each by its path.
+#[test]
+fn probes_that_come_together_are_all_answered() {
+    let mut pair = open(of(3, 0));
+    exchange(&mut pair);
+    for path in [1, 2] {
+        pair.client.probe_path(pair.now, path);
+    }
+    let now = pair.now;
+    for (path, probe) in sent(&mut pair.client, now) {
+        pair.server().handle_packet_by(now, probe, path);
+    }
+    pair.server().send(&[5; 20_000]).unwrap();
+    for (path, answer) in sent(pair.server(), now) {
+        pair.client.handle_packet_by(now, answer, path);
+    }
+    let answered: Vec<_> = std::iter::from_fn(|| pair.client.take_path_report())
+        .filter(|report| report.answered_after.is_some())
+        .map(|report| report.path)
+        .collect();
+    assert_eq!(answered, [1, 2]);
+}
+
