@@ -90,6 +90,7 @@ impl Connection {
     fn note_heard(&mut self, now: Instant) {
         self.stats.packets_received += 1;
         self.heard_at = now;
+        self.note_peer(now);
         self.arrivals.note_current();
         self.refused_since = None;
         if !self.heard {

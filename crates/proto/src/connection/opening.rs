@@ -169,8 +169,9 @@ impl Connection {
         }
     }
 
-    /// What was sent once was answered.
+    /// What was sent was answered; if it was sent once, that is a round trip.
     fn measure_open(&mut self, now: Instant) {
+        self.note_peer(now);
         if self.open_tries == 1 {
             self.sender.rtt.sample(now, now - self.sent_at);
             self.note_open_delivered();

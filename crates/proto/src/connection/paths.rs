@@ -103,7 +103,7 @@ impl Connection {
         if let Some(tallies) = &mut self.sender.flight.tallies
             && self.open_way.is_present()
         {
-            tallies.note_loss(self.open_way.last());
+            tallies.note_loss_since(self.open_way.last(), self.sent_at);
         }
     }
 
@@ -115,6 +115,22 @@ impl Connection {
             && self.open_tries <= u32::from(paths.count())
             && self.arrivals.now == Some(self.open_way.last())
             && !self.open_way.is_by_default(paths)
+    }
+
+    /// The peer is heard.
+    #[inline]
+    pub(super) fn note_peer(&mut self, now: Instant) {
+        if let Some(tallies) = &mut self.sender.flight.tallies {
+            tallies.note_heard(now);
+        }
+    }
+
+    /// Whether the peer has answered of late all that it was to answer, so that an unanswered probe by this connection says
+    /// something of the path and not of the peer (CDP-IO-6).
+    #[must_use]
+    pub fn is_in_touch(&self) -> bool {
+        let is_answered = self.sender.flight.tallies.as_ref().is_none_or(|tallies| tallies.is_in_touch());
+        self.state == State::Established && self.cookie.is_none() && self.unanswered.count == 0 && is_answered
     }
 
     /// What the open sent once was answered.

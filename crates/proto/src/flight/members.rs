@@ -86,10 +86,10 @@ impl Flight {
             if is_gap {
                 tallies.note_gap(segment.way.last());
             } else {
-                tallies.note_loss(segment.way.last());
+                tallies.note_loss_since(segment.way.last(), segment.sent_at);
             }
             if let Some(before) = segment.way.before_last(self.paths).filter(|_| segment.is_probe) {
-                tallies.note_loss(before);
+                tallies.note_loss_since(before, segment.sent_at);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weft_base::Seq;
+use weft_base::{Instant, Seq};
 
 use super::{PATHS_MAX, Paths};
 
@@ -21,7 +21,7 @@ pub struct PathReport {
     pub path: u8,
     /// Something that was sent once by this path was acknowledged: the count of losses before is void.
     pub was_cleared: bool,
-    /// Losses since then; at three the default changes (CDP-IO-5). A default that lost much in three rounds in a row counts as
+    /// Losses since then, as far as the peer was heard after them; at three the default changes (CDP-IO-5). A default that lost much in three rounds in a row counts as
     /// having lost three, although some of what it carries arrives.
     pub lost: u32,
     /// A probe of this path was answered after so long (CDP-IO-6).
@@ -66,6 +66,10 @@ pub(crate) struct Tallies {
     /// One bit for each path of which there is something.
     news: u16,
     default: u8,
+    /// When the peer was last heard, by whichever path.
+    heard_at: Instant,
+    /// One bit for each path that has lost something since.
+    silent: u16,
     /// What became of all numbers before this one is known and told.
     pub(crate) settled: Seq,
     round: Round,
@@ -77,6 +81,8 @@ impl Tallies {
             members: [Tally::default(); PATHS_MAX as usize],
             news: 0,
             default: paths.default,
+            heard_at: Instant::ZERO,
+            silent: 0,
             settled,
             round: Round::new(settled, 0),
         }
@@ -110,6 +116,28 @@ impl Tallies {
     /// A number was lost by a path that brought a later one: as a later delivery clears its count, only the round knows.
     pub(crate) fn note_gap(&mut self, path: u8) {
         self.round.lost += u32::from(path == self.default);
+    }
+
+    /// [CDP-IO-14] The peer is heard. What was lost in its silence was not lost because there was no peer, so it counts now, as one
+    /// for each path.
+    pub(crate) fn note_heard(&mut self, now: Instant) {
+        self.heard_at = now;
+        let silent = std::mem::take(&mut self.silent);
+        (0..PATHS_MAX).filter(|path| silent & 1 << path != 0).for_each(|path| self.note_loss(path));
+    }
+
+    /// Whether nothing was lost since the peer was last heard.
+    pub(crate) fn is_in_touch(&self) -> bool {
+        self.silent == 0
+    }
+
+    /// What went by `path` at `sent_at` is lost, as far as anybody can tell while the peer is silent.
+    pub(crate) fn note_loss_since(&mut self, path: u8, sent_at: Instant) {
+        if sent_at < self.heard_at {
+            self.note_loss(path);
+        } else {
+            self.silent |= 1 << (path % PATHS_MAX);
+        }
     }
 
     /// [CDP-IO-4] A number declared lost counts against the member its last transmission went through.
@@ -173,6 +201,27 @@ mod tests {
             Some(PathReport { answered_after: Some(Duration::from_millis(2)), ..report(15) })
         );
         assert_eq!(tallies.take(), None);
+    }
+
+    /// [CDP-IO-14] What is lost while nothing is heard counts when something is, and as one for each path.
+    #[test]
+    fn losses_of_a_silent_peer_wait_for_it() {
+        let at = Instant::from_nanos;
+        let mut tallies = tallies();
+        tallies.note_heard(at(10));
+        tallies.note_loss_since(0, at(9));
+        assert_eq!(
+            (tallies.take(), tallies.is_in_touch()),
+            (Some(PathReport { lost: 1, ..report(0) }), true)
+        );
+        for time in 10..20 {
+            tallies.note_loss_since((time % 2) as u8, at(time));
+        }
+        assert_eq!((tallies.take(), tallies.is_in_touch()), (None, false));
+        tallies.note_heard(at(20));
+        let reports: Vec<_> = std::iter::from_fn(|| tallies.take()).collect();
+        assert_eq!(reports, [0, 1].map(|path| PathReport { lost: 1, ..report(path) }));
+        assert!(tallies.is_in_touch());
     }
 
     /// Rounds of ten numbers with so many losses, and whether the default counts as sick after them.

@@ -106,12 +106,40 @@ fn a_syn_goes_around() {
     let times: Vec<_> = again.iter().map(|sent| (sent.0 - begin).as_millis()).collect();
     assert_eq!(times, [250, 500, 750, 1_250, 2_250]);
     assert_eq!(again.iter().map(|sent| sent.1).collect::<Vec<_>>(), [0, 1, 2, 0, 1]);
-    let report = |path, lost| PathReport { path, was_cleared: false, lost, answered_after: None };
-    let reports: Vec<_> = std::iter::from_fn(|| pair.client.take_path_report()).collect();
-    assert_eq!(reports, [report(0, 2), report(1, 1), report(2, 2)]);
+    assert_eq!(pair.client.take_path_report(), None, "there may be no peer");
     pair.client.set_paths(pair.now, of(3, 1));
     let now = pair.now;
     assert_eq!(paths_of(&sent(&mut pair.client, now), Kind::Syn), [1], "at once by the new default");
+    pair.to_server = vec![again[4].2.clone()];
+    pair.settle();
+    assert_eq!(pair.client.state(), State::Established);
+    let report = |path, lost| PathReport { path, was_cleared: false, lost, answered_after: None };
+    let reports: Vec<_> = std::iter::from_fn(|| pair.client.take_path_report()).collect();
+    assert_eq!(reports, [0, 1, 2].map(|path| report(path, 1)));
+}
+
+/// [CDP-IO-14] A dead peer loses nothing by any member, and its connection is none to probe with.
+#[test]
+fn a_peer_that_died_is_no_loss_of_its_paths() {
+    let mut pair = open(of(3, 0));
+    exchange(&mut pair);
+    assert!(pair.client.is_in_touch());
+    pair.client.send(&[1; 40_000]).unwrap();
+    let now = pair.now;
+    sent(&mut pair.client, now);
+    let again = silence(&mut pair, Duration::from_secs(5));
+    assert!(again.len() > 10 && !pair.client.is_in_touch());
+    assert_eq!(pair.client.take_path_report(), None);
+    // it was only away
+    let now = pair.now;
+    let (_, by, packet) = again.into_iter().next_back().unwrap();
+    pair.server().handle_packet_by(now, packet, by);
+    for (path, packet) in sent(pair.server(), now) {
+        pair.client.handle_packet_by(now, packet, path);
+    }
+    let lost: Vec<_> =
+        std::iter::from_fn(|| pair.client.take_path_report()).map(|report| report.lost).collect();
+    assert!(lost[1..] == [1, 1] && lost[0] >= 1 && pair.client.is_in_touch(), "{lost:?}");
 }
 
 /// [CDP-IO-12] Where the default is dead, an open costs one RTO_INIT, and the first data that goes by it a tail probe of
@@ -280,16 +308,6 @@ fn a_probe_is_answered_by_its_path() {
     }
 }
 
-/// A connection with one path has nothing to report and sends by path 0.
-#[test]
-fn one_path_is_no_choice() {
-    let mut pair = Pair::of(Service::Stream);
-    pair.client.send(b"data").unwrap();
-    let now = pair.now;
-    assert!(sent(&mut pair.client, now).iter().all(|(path, _)| *path == 0));
-    silence(&mut pair, MS * 500);
-    assert_eq!(pair.client.take_path_report(), None);
-}
 /// [CDP-MTU-3] [CDP-IO-6] Probes that come in one batch are answered one by one, each by its path.
 #[test]
 fn probes_that_come_together_are_all_answered() {
@@ -313,3 +331,13 @@ fn probes_that_come_together_are_all_answered() {
     assert_eq!(answered, [1, 2]);
 }
 
+/// A connection with one path has nothing to report and sends by path 0.
+#[test]
+fn one_path_is_no_choice() {
+    let mut pair = Pair::of(Service::Stream);
+    pair.client.send(b"data").unwrap();
+    let now = pair.now;
+    assert!(sent(&mut pair.client, now).iter().all(|(path, _)| *path == 0));
+    silence(&mut pair, MS * 500);
+    assert_eq!(pair.client.take_path_report(), None);
+}
