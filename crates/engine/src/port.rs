@@ -88,6 +88,8 @@ pub(crate) struct Port {
     wheel: SpinLock<TimerWheel<Arc<Slot>>>,
     /// When the wheel wants to be looked at, in nanoseconds.
     next_timer: AtomicU64,
+    /// When I/O nodes that were left are to be probed, in nanoseconds; under the wheel's lock.
+    next_probe: AtomicU64,
     /// Until when the leader sleeps, in nanoseconds; 0 while it is awake.
     sleeps_until: AtomicU64,
     /// Ends the leader's sleep.
@@ -127,6 +129,7 @@ impl Port {
             turn: Mutex::new(Turn { batch: RecvBatch::with_budget(TURN_PACKETS), second_fd: None }),
             wheel: SpinLock::new(TimerWheel::new(now)),
             next_timer: AtomicU64::new(u64::MAX),
+            next_probe: AtomicU64::new(u64::MAX),
             sleeps_until: AtomicU64::new(0),
             signal: Arc::new(Signal { waker: Waker::new()?, is_raised: AtomicBool::new(false) }),
             is_led: AtomicBool::new(false),
@@ -176,6 +179,30 @@ impl Port {
         }
         self.next_timer.fetch_min(due.as_nanos(), Ordering::Relaxed);
         drop(wheel);
+        self.end_sleep_by(due);
+    }
+
+    /// Sees to it that [`Core::probe_sides`](crate::core::Core::probe_sides) is called by `due`.
+    #[cold]
+    pub(crate) fn arm_probe(&self, due: Instant) {
+        let wheel = self.wheel.lock();
+        self.next_probe.fetch_min(due.as_nanos(), Ordering::Relaxed);
+        self.next_timer.fetch_min(due.as_nanos(), Ordering::Relaxed);
+        drop(wheel);
+        self.end_sleep_by(due);
+    }
+
+    /// Whether it is time to probe; then it is not until that is armed again.
+    pub(crate) fn take_probe(&self, now: Instant) -> bool {
+        let _wheel = self.wheel.lock();
+        let is_due = self.next_probe.load(Ordering::Relaxed) <= now.as_nanos();
+        if is_due {
+            self.next_probe.store(u64::MAX, Ordering::Relaxed);
+        }
+        is_due
+    }
+
+    fn end_sleep_by(&self, due: Instant) {
         fence(Ordering::SeqCst);
         if due.as_nanos() < self.sleeps_until.load(Ordering::Relaxed) {
             self.signal.raise();
@@ -199,7 +226,7 @@ impl Port {
         let mut wheel = self.wheel.lock();
         wheel.advance(now, |slot| expired.push(slot));
         let next = wheel.next_due().map_or(u64::MAX, Instant::as_nanos);
-        self.next_timer.store(next, Ordering::Relaxed);
+        self.next_timer.store(next.min(self.next_probe.load(Ordering::Relaxed)), Ordering::Relaxed);
         for slot in expired.iter() {
             slot.armed.store(u64::MAX, Ordering::Relaxed);
         }

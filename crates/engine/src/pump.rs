@@ -16,6 +16,7 @@ use crate::core::Core;
 use crate::gather::{self, LISTED};
 use crate::outbox::Outbox;
 use crate::port::Port;
+use crate::side::Run;
 use crate::slot::{Guard, Live, Slot};
 use crate::waiters::Interest;
 
@@ -119,8 +120,10 @@ impl Core {
     pub(crate) fn pump(&self, slot: &Arc<Slot>, live: &mut Guard<'_>, now: Instant, out: &mut Outbox) {
         self.drain_backlog(slot, live, now, out);
         let live_now = &mut **live;
-        if let Some(side) = &live_now.side {
-            side.consult(&mut live_now.connection, now);
+        if let Some(side) = &live_now.side
+            && let Some(due) = side.consult(&mut live_now.connection, now)
+        {
+            self.arm_probe(due);
         }
         self.transmit(slot, live, now, out);
         let mut again = 0;
@@ -154,6 +157,7 @@ impl Core {
         }
         self.ease_cork(slot, live, now);
         let before = out.batch.len();
+        let mut run = Run::default();
         let is_exhausted = loop {
             if out.is_full() {
                 break false;
@@ -163,9 +167,12 @@ impl Core {
             };
             // [CDP-LIM-3] echo-form RSTs within the limits of the process
             if !transmit.is_echo_reset || self.may_reset(slot.key().remote.node, now) {
-                out.push(live.send_by(transmit.path), transmit);
+                out.push(live.send_by(transmit.path, &mut run), transmit);
             }
         };
+        if let Some(side) = &live.side {
+            side.count(run);
+        }
         self.note_rest(slot, live, now);
         if out.batch.len() == before && is_exhausted {
             // Nothing for the link: the claim goes back at once, while the lock still keeps others from marking it.

@@ -23,7 +23,7 @@ use weft_wire::Packet;
 use crate::directory::Way;
 use crate::gather::Gather;
 use crate::listening::Listening;
-use crate::side::Side;
+use crate::side::{Run, Side};
 use crate::stats::Contact;
 use crate::waiters::{Interest, Waiters};
 use crate::wheel::Timer;
@@ -92,15 +92,15 @@ impl Live {
         }
     }
 
-    /// Where a packet goes that takes path `path`, and now does.
+    /// Where a packet goes that takes path `path`, and now does, one more of `run`.
     #[inline]
-    pub(crate) fn send_by(&mut self, path: u8) -> SocketAddr {
+    pub(crate) fn send_by(&mut self, path: u8, run: &mut Run) -> SocketAddr {
         let Some(side) = &self.side else { return self.to };
         // last words follow the peer, and say nothing of what went before
         if self.connection.state() != State::Closed {
             self.sent_by = path;
         }
-        side.send_by(path)
+        side.send_by(path, run)
     }
 
     /// [CDP-TMR-3] When and by which way the two ends last had to do with each other.

@@ -75,7 +75,11 @@ impl Core {
             // What the host of an I/O node says is nothing about the peer.
             match &live.side {
                 None if live.to == to => live.connection.handle_unreachable(now, &head),
-                Some(side) if live.connection.may_have_sent(&head) => side.note_gone(to, now),
+                Some(side) if live.connection.may_have_sent(&head) => {
+                    if let Some(due) = side.note_gone(to, now) {
+                        self.arm_probe(due);
+                    }
+                }
                 None | Some(_) => {}
             }
             self.pump(&slot, &mut live, now, out);
@@ -205,6 +209,9 @@ impl Core {
     #[cold]
     fn fire_timers(&self, port: &Port, now: Instant, out: &mut Outbox) {
         let mut expired = std::mem::take(&mut out.touched);
+        if port.take_probe(now) {
+            self.probe_sides(now, out);
+        }
         port.expire(now, &mut expired);
         for slot in expired.drain(..) {
             let mut live = slot.lock();

@@ -107,6 +107,12 @@ impl IoSet {
         self.members.get(member).is_some_and(|state| state.probation.is_some())
     }
 
+    /// Whether `member` has lost something since it last delivered.
+    #[must_use]
+    pub fn is_losing(&self, member: usize) -> bool {
+        self.members.get(member).is_some_and(|state| state.losses > 0)
+    }
+
     /// [CDP-IO-4] A number sent once through `member` was acknowledged.
     pub fn note_delivered(&mut self, member: usize) {
         if let Some(state) = self.members.get_mut(member) {

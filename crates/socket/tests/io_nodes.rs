@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod two_networks;
 
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,24 +13,30 @@ use weft_socket::{Address, ConnectError, Options, Port, RecvError};
 /// Longest time any wait may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The networks have one set of addresses, and so room for one test at a time.
+static NETWORKS: Mutex<()> = Mutex::new(());
+
 /// Messages go on, without an error and in order, when the I/O node that carries them is gone, and return to it when it is
 /// back. Without any I/O node there is an end in good time.
 #[test]
 fn a_connection_outlives_the_io_node_that_carries_it() {
+    let _alone = NETWORKS.lock().unwrap_or_else(PoisonError::into_inner);
     let mut io_nodes: Vec<_> = [11, 12].map(|number| Some(io_node(number))).into();
     let (host, compute) = (node(1), node(2));
     let listener = compute.listen(7, &Options::datagram()).unwrap();
-    thread::spawn(move || {
+    let echo = thread::spawn(move || {
+        let mut users = Vec::new();
         while let Ok(peer) = listener.accept() {
-            thread::spawn(move || {
+            users.push(thread::spawn(move || {
                 let mut message = [0; 64];
                 while let Ok(len) = peer.recv(&mut message) {
                     if peer.send(&message[..len]).is_err() {
                         break;
                     }
                 }
-            });
+            }));
         }
+        users.into_iter().for_each(|user| user.join().unwrap());
     });
     let there = Address { node: id(2), port: Port::ECHO };
     let give_up = Duration::from_secs(2);
@@ -78,5 +85,46 @@ fn a_connection_outlives_the_io_node_that_carries_it() {
     );
     assert_eq!(path.to.ip().to_string(), format!("127.61.1.{}", path.sent_through.unwrap().get()));
     assert!(ended.to_string().contains(" through I/O node 0x00000"), "{ended}");
+    socket.abort();
+    compute.shutdown(Duration::ZERO);
+    echo.join().unwrap();
+}
+
+/// [CDP-IO-6] A default that is well again is used again although no connection has anything to do; and when none is left
+/// to be probed nobody is woken any more.
+#[test]
+fn a_default_comes_back_to_idle_connections() {
+    let _alone = NETWORKS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut io_nodes: Vec<_> = [11, 12].map(|number| Some(io_node(number))).into();
+    let (host, compute) = (node(1), node(2));
+    let listener = compute.listen(7, &Options::datagram()).unwrap();
+    let there = Address { node: id(2), port: Port::ECHO };
+    let (socket, peer) = thread::scope(|scope| {
+        let connected = scope.spawn(|| host.connect(there, &Options::datagram()).unwrap());
+        let peer = listener.accept().unwrap();
+        (connected.join().unwrap(), peer)
+    });
+    let first = default_of(&host);
+    drop(io_nodes[first].take());
+    for message in 0..u8::MAX {
+        socket.send(&[message]).unwrap();
+        assert_eq!(peer.recv(&mut [0; 8]).unwrap(), 1);
+        if default_of(&host) != first {
+            break;
+        }
+    }
+    assert_ne!(default_of(&host), first);
+
+    io_nodes[first] = Some(io_node([11, 12][first]));
+    let deadline = Instant::now() + PATIENCE;
+    while default_of(&host) != first {
+        assert!(Instant::now() < deadline, "{:?}", side(&host));
+        thread::sleep(Duration::from_millis(20));
+    }
+    thread::sleep(Duration::from_millis(200));
+    let sleeps = || host.stats().ports.iter().map(|port| port.sleeps).sum::<u64>();
+    let before = sleeps();
+    thread::sleep(Duration::from_millis(300));
+    assert!(sleeps() - before < 3, "{} wake-ups in 300 ms", sleeps() - before);
     socket.abort();
 }
