@@ -141,10 +141,14 @@ fn read_node(
     numbers: &BTreeMap<String, NodeId>,
 ) -> Result<Member, Wrong> {
     let io = |io: &Spanned<Value>| read_reference(io, numbers);
+    let kind = read_kind(node.kind.as_ref())?;
+    if kind != Kind::Io {
+        check_one_socket(&node.at)?;
+    }
     Ok(Member {
         node: numbered(&node.number)?,
         name: node.name.as_ref().map(named).transpose()?,
-        kind: read_kind(node.kind.as_ref())?,
+        kind,
         at: read_addresses(&node.at, &file.networks)?,
         place: node.place.as_ref().map(read_place).transpose()?,
         io_nodes: node.io_nodes.iter().map(io).collect::<Result<_, _>>()?,
@@ -214,6 +218,27 @@ fn read_addresses(at: &Spanned<RawAt>, networks: &[Name]) -> Result<Vec<Attachme
             })
             .collect(),
     }
+}
+
+/// A node that does not forward has one socket for all its networks.
+fn check_one_socket(at: &Spanned<RawAt>) -> Result<(), Wrong> {
+    let RawAt::Each(addresses) = at.as_ref() else { return Ok(()) };
+    let mut addresses = addresses.values().map(|text| Ok((text, read_address(text)?)));
+    let Some(first) = addresses.next().transpose()? else { return Ok(()) };
+    for address in addresses {
+        let (text, address) = address?;
+        let what = match first.1 {
+            first if first.port() != address.port() => "one port",
+            first if first.is_ipv4() != address.is_ipv4() => "IPv4 or IPv6",
+            _ => continue,
+        };
+        let why = "a node that does not forward receives from all its networks by one socket";
+        return Err(Wrong::new(
+            text,
+            format_args!("{address} beside {}: {why}; give it {what} on all", first.1),
+        ));
+    }
+    Ok(())
 }
 
 fn known(networks: &[Name]) -> String {

@@ -119,6 +119,14 @@ fn a_wrong_file_is_explained() {
             "[[node]]\nnumber = 9\nat = { lan = \"10.1.0\" }",
             "\"10.1.0\" is no address of a node; give IP or IP:PORT",
         ),
+        (
+            "[[node]]\nnumber = 9\nat = { lan = \"10.1.0.9\", mesh = \"10.2.0.9:7000\" }",
+            "line 34, column 33: 10.2.0.9:7000 beside 10.1.0.9:64064: a node that does not forward receives",
+        ),
+        (
+            "[[node]]\nnumber = 9\nat = { lan = \"10.1.0.9\", mesh = \"fd00::9\" }",
+            "by one socket; give it IPv4 or IPv6 on all",
+        ),
         ("[[node]]\nnumber = 9\nat = { lan = \"0.0.0.0\" }", "\"0.0.0.0\" is no address"),
         ("[[node]]\nnumber = 9\nat = \"10.1.0.9\"", "say on which, such as { lan = \"10.1.0.9\" }"),
         ("[[node]]\nnumber = 9\nat = 5", "invalid type: integer `5`, expected an address, such as"),
