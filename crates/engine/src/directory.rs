@@ -37,17 +37,18 @@ pub(crate) enum Way {
 impl Directory {
     /// A directory for the node of the settings, or for a random unregistered one ([CDP-ADR-8]).
     pub(crate) fn new(settings: &Settings) -> std::io::Result<Self> {
-        let mut nodes = match settings.node {
-            Some(own) => weft_route::Directory::new(own, settings.mode, settings.cluster.clone()),
+        let mut cluster = settings.cluster.clone();
+        for &(node, at) in &settings.peers {
+            cluster.place(node, at.into());
+        }
+        let nodes = match settings.node {
+            Some(own) => weft_route::Directory::new(own, settings.mode, cluster),
             None if settings.mode == Mode::Strict => {
                 let why = "a strict node needs a number that its peers know; give it one, or let it be open";
                 return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
             }
-            None => weft_route::Directory::unregistered(random::u32()?, settings.cluster.clone()),
+            None => weft_route::Directory::unregistered(random::u32()?, cluster),
         };
-        for &(node, at) in &settings.peers {
-            nodes.cluster_mut().place(node, at.into());
-        }
         let sides = nodes.sides().iter().map(|side| Arc::new(Side::new(side, settings.io_probe))).collect();
         Ok(Self { identity: nodes.identity(), nodes: RwLock::new(nodes), sides })
     }

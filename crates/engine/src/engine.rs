@@ -149,7 +149,8 @@ impl Engine {
         clock::now()
     }
 
-    /// Says where `node` is reached; its packets from elsewhere are dropped ([CDP-ADR-6]).
+    /// Says where `node` is reached; its packets from elsewhere are dropped ([CDP-ADR-6]). Not for I/O nodes: the sides are what
+    /// they were when the engine was opened.
     pub fn add_peer(&self, node: NodeId, at: SocketAddr) {
         self.core.directory.add_peer(node, at);
     }

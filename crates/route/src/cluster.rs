@@ -101,13 +101,20 @@ impl Cluster {
     }
 
     /// Says that `node` is reached directly at `at`, as the owner of a running node may: for any number, and in place of
-    /// what was said of it before. Its name stays; of two nodes at one address the later has it.
+    /// what was said of it before. Its name stays; of two nodes at one address the later has it. An I/O node that is placed forwards
+    /// for nobody any more, as nothing says which networks it joins there; a [`Directory`](crate::Directory) that was made before
+    /// has its sides as they were.
     pub fn place(&mut self, node: NodeId, at: Underlay) {
         let direct = Member::direct(node, None, at);
         let member = self.members.entry(node).or_insert_with(|| direct.clone());
+        let was_io = std::mem::take(&mut member.kind) == Kind::Io;
         for before in std::mem::replace(&mut member.at, direct.at) {
             if before.at != at && self.places.get(&before.at) == Some(&node) {
                 self.places.remove(&before.at);
+            }
+            // [CDP-ADR-6] the host that it has left is trusted no more
+            if was_io && self.io_hosts.get(&before.at.host()) == Some(&node) {
+                self.io_hosts.remove(&before.at.host());
             }
         }
         self.places.insert(at, node);

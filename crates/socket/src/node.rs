@@ -105,7 +105,8 @@ impl Node {
         Ok(Socket::new(Handle::connecting(self.engine.clone(), slot, options, target)))
     }
 
-    /// Says where `node` is reached, for connects by node number and for checking its packets (CDP-ADR-6).
+    /// Says where `node` is reached, for connects by node number and for checking its packets (CDP-ADR-6). Not for I/O nodes,
+    /// which are what the cluster says when the node is opened.
     pub fn add_peer(&self, node: NodeId, at: SocketAddr) {
         self.engine.add_peer(node, at);
     }

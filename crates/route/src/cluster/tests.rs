@@ -75,6 +75,17 @@ fn a_node_can_be_placed_elsewhere_and_keeps_its_name() {
     assert_eq!(cluster.at(new).map(|member| member.node), Some(drawn), "not taken from who has it now");
 }
 
+/// [CDP-ADR-6] The host that an I/O node has left may not send for others.
+#[test]
+fn an_io_node_that_is_placed_elsewhere_is_trusted_nowhere() {
+    let mut cluster = cluster([on(Kind::Io, 11, &[1, 2]), on(Kind::Io, 12, &[1, 2])]);
+    let (old, other) = (at("10.1.0.11:1"), at("10.2.0.12:1"));
+    assert!(cluster.io_node_at(old).is_some());
+    cluster.place(node(11), at("10.1.0.99:1"));
+    assert_eq!((cluster.io_node_at(old), cluster.io_node_at(at("10.1.0.99:1"))), (None, None));
+    assert_eq!(cluster.io_node_at(other).map(|io| io.node), Some(node(12)));
+}
+
 /// [CDP-ADR-8] A cluster file assigns only 1..0x7FFFFF.
 #[test]
 fn unregistered_numbers_are_not_for_clusters() {
