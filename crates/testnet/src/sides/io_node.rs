@@ -1,4 +1,4 @@
-//! An I/O node: the shipped decisions, a queue for each network, and what is wrong with it.
+//! An I/O node: the shipped checks, decisions and marks, a queue for each network, and what is wrong with it.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use weft_base::Instant;
 use weft_des::Random;
 use weft_route::{Forwarder, Hop, NetworkId, NotForwarded, Onward, Underlay};
-use weft_wire::{Encapsulation, Packet};
+use weft_wire::{Encapsulation, Transit};
 
 use super::plan::{Illness, NETWORKS};
 
@@ -93,14 +93,10 @@ impl IoNode {
             Some(Illness::WrongTable) => forwarder = wrong,
             Some(Illness::Deaf(_) | Illness::Drops(_)) | None => {}
         }
-        // [CDP-FWD-3] size, VER and LENGTH
-        let packet = Packet::new_checked(bytes.clone(), Encapsulation::Simulated);
-        let packet = packet.map_err(|_| Dropped::Malformed)?;
-        let flow = packet.flow();
-        let hops = u32::from(bytes[0] & 0x03);
-        let onward = forwarder
-            .decide((network, from), flow.remote.node, flow.local.node, hops)
-            .map_err(Dropped::Refused)?;
+        let transit = Transit::check(bytes, Encapsulation::Simulated).map_err(|_| Dropped::Malformed)?;
+        let Transit { source, destination, hops, length } = transit;
+        let onward =
+            forwarder.decide((network, from), source, destination, hops).map_err(Dropped::Refused)?;
         // Its networks are two, and whoever is no neighbour here has no way.
         let Onward::Directly(hop) = onward else { return Err(Dropped::Refused(NotForwarded::NoRoute)) };
         let side = NETWORKS.iter().position(|side| usize::from(*side) == hop.network.index());
@@ -110,12 +106,9 @@ impl IoNode {
             return Err(Dropped::Full);
         }
         *free_at = (*free_at).max(now) + Duration::from_nanos(1_000_000_000 / RATE);
-        let mut bytes = bytes.to_vec();
-        // [CDP-FWD-1] add 1 to HOP; [CDP-FWD-5] CE from half full
-        bytes[0] = (bytes[0] & 0xFC) | ((bytes[0] & 0x03) + 1);
-        if waiting * 2 > QUEUE {
-            bytes[0] |= 0x04;
-        }
+        let mut bytes = bytes[..length].to_vec();
+        // [CDP-FWD-5] CE from half full
+        bytes[0] = Transit::forwarded(bytes[0], waiting * 2 > QUEUE);
         Ok(Leaving { at: *free_at + extra, hop, bytes: bytes.into() })
     }
 }
