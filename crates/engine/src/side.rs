@@ -327,7 +327,7 @@ mod tests {
             assert!(side.is_probe_due(now));
             assert_eq!(side.set.lock().poll_probe(now), Some(0));
             take(&side, &PathReport { answered_after: Some(15 * MS), ..report(0) }, now);
-            now = now + 20 * MS;
+            now += 20 * MS;
         }
         assert_eq!((side.paths().default_path(), side.is_probe_due(at(1_000 * MS))), (0, false));
     }

@@ -60,8 +60,14 @@ fn a_connection_outlives_the_io_node_that_carries_it() {
         assert!(Instant::now() < deadline, "{:?}", side(&host));
         exchange_some(1);
     }
-    exchange_some(100);
-    assert!(!side(&host).io_nodes[first].is_demoted);
+    // where threads wait long for their turn, one that is well may be left once more
+    loop {
+        exchange_some(100);
+        if default_of(&host) == first && !side(&host).io_nodes[first].is_demoted {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{:?}", side(&host));
+    }
 
     // [CDP-IO-13] Its host says at once that it is gone, and the open goes through the other.
     drop(io_nodes[first].take());
@@ -91,7 +97,7 @@ fn a_connection_outlives_the_io_node_that_carries_it() {
 }
 
 /// [CDP-IO-6] A default that is well again is used again although no connection has anything to do; and when none is left
-/// to be probed nobody is woken any more.
+/// to be probed nothing is sent any more.
 #[test]
 fn a_default_comes_back_to_idle_connections() {
     let _alone = NETWORKS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,10 +127,11 @@ fn a_default_comes_back_to_idle_connections() {
         assert!(Instant::now() < deadline, "{:?}", side(&host));
         thread::sleep(Duration::from_millis(20));
     }
+    // an answer may still be on its way
     thread::sleep(Duration::from_millis(200));
-    let sleeps = || host.stats().ports.iter().map(|port| port.sleeps).sum::<u64>();
-    let before = sleeps();
+    let packets = || side(&host).io_nodes.iter().map(|io_node| io_node.packets_sent).sum::<u64>();
+    let before = packets();
     thread::sleep(Duration::from_millis(300));
-    assert!(sleeps() - before < 3, "{} wake-ups in 300 ms", sleeps() - before);
+    assert_eq!(packets(), before, "nobody is left to be probed: {:?}", side(&host));
     socket.abort();
 }
