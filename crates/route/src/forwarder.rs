@@ -6,7 +6,7 @@ use std::fmt;
 use weft_base::NodeId;
 
 use crate::network::NetworkSet;
-use crate::{Cluster, FORWARDS_MAX, Member, NetworkId, Underlay};
+use crate::{Cluster, FORWARDS_MAX, Kind, Member, NetworkId, Underlay};
 
 /// Where a packet leaves an I/O node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -80,6 +80,8 @@ pub struct Forwarder {
     networks: NetworkSet,
     cluster: Cluster,
     ways: BTreeMap<Journey, Vec<Hop>>,
+    /// Which I/O node may bring packets by which network, and of nodes on which networks.
+    bringers: BTreeSet<(NodeId, NetworkId, NetworkSet)>,
 }
 
 /// By which networks a packet may leave, and those of its destination, none of which is among them.
@@ -90,9 +92,22 @@ impl Forwarder {
     #[must_use]
     pub fn new(own: NodeId, cluster: Cluster) -> Self {
         let networks = cluster.networks_of(own);
-        let mut this = Self { own, networks, cluster, ways: BTreeMap::new() };
+        let mut this = Self { own, networks, cluster, ways: BTreeMap::new(), bringers: BTreeSet::new() };
         this.ways = this.all_ways();
+        this.bringers = this.all_bringers();
         this
+    }
+
+    /// [CDP-FWD-4] From which other I/O nodes packets can come to us, by which network, and of whom.
+    fn all_bringers(&self) -> BTreeSet<(NodeId, NetworkId, NetworkSet)> {
+        let ends: BTreeSet<NetworkSet> = self.cluster.iter().map(Member::networks).collect();
+        let io_nodes = self.cluster.iter().filter(|io| io.kind == Kind::Io && io.node != self.own);
+        let places = io_nodes.flat_map(|io| io.at.iter().map(move |at| (io, at.network)));
+        let all = places.flat_map(|(io, network)| ends.iter().map(move |&ends| (io, network, ends)));
+        let leads = |(io, network, ends): &(&Member, NetworkId, NetworkSet)| {
+            self.cluster.forwards_through(io, NetworkSet::only(*network), *ends).is_some()
+        };
+        all.filter(leads).map(|(io, network, ends)| (io.node, network, ends)).collect()
     }
 
     /// What a packet that comes by any of our networks, for any node, finds where it is not there yet.
@@ -164,11 +179,9 @@ impl Forwarder {
         if let Some(at) = sender.on(network) {
             return at.is_same_host(from);
         }
-        let side = NetworkSet::only(network);
         self.cluster.io_node_at(from).is_some_and(|io| {
-            io.node != self.own
-                && io.on(network).is_some_and(|at| at.is_same_host(from))
-                && self.cluster.forwards_through(io, side, sender.networks()).is_some()
+            io.on(network).is_some_and(|at| at.is_same_host(from))
+                && self.bringers.contains(&(io.node, network, sender.networks()))
         })
     }
 
@@ -195,7 +208,7 @@ impl Forwarder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Attachment, Kind};
+    use crate::Attachment;
 
     fn node(number: u32) -> NodeId {
         NodeId::new(number).unwrap()
@@ -284,6 +297,35 @@ mod tests {
         assert_eq!(decide(11, 1, 1, 1, 99, 0), Err(NotForwarded::UnknownDestination));
         assert_eq!(decide(11, 1, 1, 1, 3, 0), Err(NotForwarded::ComesBack));
         assert_eq!(decide(11, 1, 1, 1, 11, 0), Err(NotForwarded::ForUs));
+    }
+
+    /// [CDP-FWD-4] What was worked out once is what the cluster says, for each node and each way by which its packets may come.
+    #[test]
+    fn the_table_of_who_brings_packets_says_what_the_cluster_says() {
+        for own in 11..=13 {
+            let forwarder = forwarder(own);
+            let cluster = forwarder.cluster();
+            let mut brought = 0;
+            for (source, by) in cluster.iter().flat_map(|source| cluster.iter().map(move |by| (source, by))) {
+                for Attachment { network, at } in by.at.iter().copied() {
+                    let leads = || {
+                        cluster.forwards_through(by, NetworkSet::only(network), source.networks()).is_some()
+                    };
+                    let expected = match source.on(network) {
+                        Some(own) => own.is_same_host(at),
+                        None => by.kind == Kind::Io && by.node != forwarder.own() && leads(),
+                    };
+                    let decision = forwarder.decide((network, at), source.node, node(99), 0);
+                    assert_eq!(
+                        !matches!(decision, Err(NotForwarded::WrongSide)),
+                        expected,
+                        "{own}: {source:?} {at}"
+                    );
+                    brought += usize::from(expected && source.node != by.node);
+                }
+            }
+            assert!(brought > 0);
+        }
     }
 
     #[test]
