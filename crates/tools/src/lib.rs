@@ -9,7 +9,7 @@
 //! let target: Target = "storage7:1064".parse()?;
 //! assert_eq!(target.host, "storage7");
 //! assert_eq!(units::bytes(3 << 20), "3.00 MiB");
-//! # Ok::<(), String>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 pub mod cat;
