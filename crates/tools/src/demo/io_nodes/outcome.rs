@@ -78,6 +78,11 @@ impl Arrived {
 }
 
 impl Kill {
+    /// Whether anything was killed.
+    pub(super) fn is_done(&self) -> bool {
+        !self.left.is_empty()
+    }
+
     pub(super) fn text(&self) -> String {
         let back = match self.back_after {
             Some(after) => format!("back as default {} after its start", units::duration(after)),
