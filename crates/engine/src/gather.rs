@@ -7,12 +7,19 @@
 //!
 //! Of a large send on a busy stream the rest that is less than a batch waits likewise, for the next send to fill it: else
 //! each send would end in a packet that is not full, and after it no run of equal packets would fill a batch. It is not
-//! watched, as the next acknowledgement or nap of the service thread sends it.
+//! watched closely, as the next acknowledgement or nap of the service thread sends it.
 //!
 //! What gathered leaves with the next send after the quantum, with the next receive or turn of the connection, with
 //! [`Engine::flush`](crate::Engine::flush), or by the service thread, which is called once per burst and then watches
 //! every [`WATCH_NAP`]; so nothing waits longer than about [`WATCH_NAP`] + [`QUANTUM`], far below the 1 ms of
 //! [CDP-COA-7].
+//!
+//! Races:
+//! * Listed slot against a sleep without limit: the service thread first says how it will sleep, then looks at the list
+//!   once more; whoever adds to the list looks afterwards at how it sleeps, and wakes it. The list's lock decides which of
+//!   the two sees the other.
+//! * A slot stays listed while a burst goes on, so that it is added once: the thread that takes it off and the one that
+//!   gathers anew exchange one word, and who finds it taken off adds it again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,7 +30,7 @@ use weft_proto::State;
 
 use crate::core::Core;
 use crate::outbox::Outbox;
-use crate::port::{Port, Service as ServiceThread};
+use crate::port::Port;
 use crate::slot::{Live, Slot};
 
 /// When what is sent may wait for company.
@@ -71,6 +78,20 @@ const WATCH_TIME: Duration = Duration::from_millis(2);
 /// Whether the service thread is to look closely.
 pub(crate) fn is_watching(port: &Port, now: Instant) -> bool {
     port.watches_gathering_until.load(Ordering::Relaxed) > now.as_nanos()
+}
+
+/// When a thread of the engine that sleeps is to look at what gathers; `None` if nothing does.
+pub(crate) fn next_look(port: &Port, now: Instant) -> Option<Instant> {
+    (is_watching(port, now) || !port.gathering.lock().is_empty()).then(|| now + WATCH_NAP)
+}
+
+/// Puts the slot into the port's list, unless it is there.
+#[inline]
+fn list(port: &Port, slot: &Arc<Slot>, now: Instant) {
+    if slot.gathering_since.swap(now.as_nanos(), Ordering::Relaxed) != LISTED {
+        port.gathering.lock().push(slot.clone());
+        port.rouse_service();
+    }
 }
 
 /// Whether what was just sent on the connection may gather; the caller holds the lock.
@@ -123,11 +144,8 @@ impl Core {
             return;
         }
         let port = self.port(slot.home());
-        let is_listed = slot.gathering_since.swap(now.as_nanos(), Ordering::Relaxed) == LISTED;
         let watched = port.watches_gathering_until.swap((now + WATCH_TIME).as_nanos(), Ordering::Relaxed);
-        if !is_listed {
-            port.gathering.lock().push(slot.clone());
-        }
+        list(port, slot, now);
         if watched < now.as_nanos() {
             port.call_service();
         }
@@ -148,13 +166,7 @@ impl Core {
             return;
         }
         live.is_gathering = true;
-        let port = self.port(slot.home());
-        if slot.gathering_since.swap(now.as_nanos(), Ordering::Relaxed) != LISTED {
-            port.gathering.lock().push(slot.clone());
-        }
-        if !port.service_is(ServiceThread::Napping) {
-            port.call_service();
-        }
+        list(self.port(slot.home()), slot, now);
     }
 
     /// Sends what gathered for too long. Called by the threads of the engine.

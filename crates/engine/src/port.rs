@@ -36,7 +36,7 @@ pub(crate) enum Service {
     Napping,
     /// It sleeps until it is called: somebody else leads.
     Deep,
-    /// It sleeps on the link.
+    /// It sleeps on the link; or there is none, and dedicated workers do.
     Leading,
 }
 
@@ -278,6 +278,15 @@ impl Port {
         let waker = self.service_waker.lock().clone();
         if let Some(waker) = waker {
             waker.unpark();
+        }
+    }
+
+    /// There is something for the service thread to see to: it is woken if it sleeps for longer than a nap.
+    pub(crate) fn rouse_service(&self) {
+        if self.service_is(Service::Leading) {
+            self.signal.raise();
+        } else if self.service_is(Service::Deep) {
+            self.call_service();
         }
     }
 

@@ -17,7 +17,7 @@ use weft_sync::Parker;
 
 use crate::clock;
 use crate::core::Core;
-use crate::gather::{WATCH_NAP, is_watching};
+use crate::gather::{WATCH_NAP, is_watching, next_look};
 use crate::port::{Port, Service};
 use crate::turn::Runner;
 
@@ -69,8 +69,7 @@ fn lead(core: &Arc<Core>, port: &Port) -> bool {
         if is_done {
             break;
         }
-        let limit = is_watching(port, now).then(|| now + WATCH_NAP);
-        lead.sleep(now, limit, || core.is_stopping.load(Ordering::SeqCst));
+        lead.sleep(now, next_look(port, now), || core.is_stopping.load(Ordering::SeqCst));
     }
     port.is_watched.store(false, Ordering::SeqCst);
     port.set_service(Service::Napping);
@@ -80,12 +79,14 @@ fn lead(core: &Arc<Core>, port: &Port) -> bool {
 
 /// Somebody else leads: naps, and after a while sleeps until that one leaves.
 fn stand_by(port: &Port, parker: &Parker, now: Instant) {
-    if now - user_turn_at(port) < DEEP_AFTER || is_watching(port, now) {
+    if now - user_turn_at(port) < DEEP_AFTER {
         nap(port, parker, now);
         return;
     }
     port.set_service(Service::Deep);
-    if port.is_led() {
+    if next_look(port, now).is_some() {
+        nap(port, parker, now);
+    } else if port.is_led() {
         parker.park();
     }
     port.set_service(Service::Napping);
@@ -94,6 +95,7 @@ fn stand_by(port: &Port, parker: &Parker, now: Instant) {
 /// The loop of a dedicated worker.
 pub(crate) fn work(core: &Arc<Core>, index: usize, spin: bool) {
     let port = core.port(index);
+    port.set_service(Service::Leading);
     while !core.is_stopping.load(Ordering::SeqCst) {
         let taken = core.try_turn(port, Runner::Service, clock::now());
         core.flush_gathered(port, clock::now());
@@ -112,6 +114,5 @@ fn rest(core: &Arc<Core>, port: &Port) {
         return;
     };
     let now = clock::now();
-    let limit = is_watching(port, now).then(|| now + WATCH_NAP);
-    lead.sleep(now, limit, || core.is_stopping.load(Ordering::SeqCst));
+    lead.sleep(now, next_look(port, now), || core.is_stopping.load(Ordering::SeqCst));
 }

@@ -156,7 +156,10 @@ impl Waiters {
             let fresh = Arc::new(Waker::new()?);
             || fresh
         });
+        // Under the list's lock, or a setter that saw no descriptor would take the wish back.
+        let list = self.list.lock();
         self.wanted.fetch_or(interest.bit(), Ordering::SeqCst);
+        drop(list);
         if self.is_ready(interest) {
             descriptor.wake();
         }

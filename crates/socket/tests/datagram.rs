@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Pair, pattern};
-use weft_socket::{Bytes, Coalescing, Options, RecvError, SendError};
+use weft_socket::{Bytes, Coalescing, Node, Options, RecvError, SendError};
 
 fn lengths() -> impl Iterator<Item = usize> {
     [0, 1, 2, 63, 64, 500, 1_443, 1_444, 1_445, 5_000, 70_000, 0, 7].into_iter().cycle()
@@ -130,5 +130,24 @@ fn a_delay_that_was_asked_for_is_short() {
         let mut buffer = [9];
         pair.accepted.recv(&mut buffer).unwrap();
         assert_eq!(buffer[0], number);
+    }
+}
+
+/// [CDP-COA-7] Likewise in a node whose threads all sleep when the message comes.
+#[test]
+fn what_gathers_while_the_node_sleeps_is_not_left_behind() {
+    let options = Options::datagram().coalescing(Coalescing::Delay(Duration::from_micros(500)));
+    for workers in [0, 1] {
+        let node = Node::builder().bind(common::loopback()).workers(workers).open().unwrap();
+        let pair = Pair::between(common::node(), node, &options);
+        pair.accepted.set_recv_timeout(Some(Duration::from_secs(5)));
+        for number in 0..5_u8 {
+            // Nobody has called the node for a while, and nothing is in flight.
+            thread::sleep(Duration::from_millis(30));
+            pair.connected.send(&[number]).unwrap();
+            let mut buffer = [9];
+            pair.accepted.recv(&mut buffer).unwrap();
+            assert_eq!(buffer[0], number);
+        }
     }
 }
