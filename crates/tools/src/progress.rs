@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::say;
-use crate::transfer::{Observer, Report};
+use crate::transfer::{Observer, PauseEvent, Report};
 use crate::units;
 
 /// Time between two lines or events.
@@ -105,6 +105,7 @@ enum Event<'a> {
         seconds: f64,
         bytes_per_second: f64,
         longest_pause_seconds: f64,
+        pauses: Vec<PauseEvent>,
         blake3: &'a str,
     },
 }
@@ -146,7 +147,8 @@ impl Progress {
                 present_bytes: report.present_bytes,
                 seconds: elapsed.as_secs_f64(),
                 bytes_per_second: rate,
-                longest_pause_seconds: report.longest_pause.as_secs_f64(),
+                longest_pause_seconds: report.pauses.longest().as_secs_f64(),
+                pauses: report.pauses.events().collect(),
                 blake3: &report.digest,
             });
         }

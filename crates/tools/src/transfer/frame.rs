@@ -1,9 +1,10 @@
 //! The frames of the transfer protocol: a tag, a length of four bytes (big-endian), a body.
 
 use std::io::{self, Read, Write};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::manifest::{Entry, Kind};
+use super::pauses::Pauses;
 use crate::exit::{Code, Failure};
 
 /// First bytes of `Hello`, so that a stranger is recognised at once.
@@ -211,14 +212,14 @@ pub fn data_head(len: usize) -> [u8; HEAD_BYTES] {
 pub struct Reader<R> {
     stream: R,
     body: Vec<u8>,
-    /// The longest wait for bytes since the first `Data` frame; `None` before that.
-    longest_wait: Option<Duration>,
+    /// The waits for bytes since the first `Data` frame; `None` before that.
+    pauses: Option<Pauses>,
 }
 
 impl<R: Read> Reader<R> {
     /// A reader of `stream`.
     pub fn new(stream: R) -> Self {
-        Self { stream, body: Vec::new(), longest_wait: None }
+        Self { stream, body: Vec::new(), pauses: None }
     }
 
     /// The next frame other than `Busy`.
@@ -244,7 +245,7 @@ impl<R: Read> Reader<R> {
             return Err(super::Error::Protocol(format!("a frame of {len} bytes, where {limit} is the most")));
         }
         if tag == TAG_DATA {
-            self.longest_wait.get_or_insert_default();
+            self.pauses.get_or_insert_default();
         }
         let mut body = std::mem::take(&mut self.body);
         body.resize(len, 0);
@@ -267,16 +268,17 @@ impl<R: Read> Reader<R> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
-            self.longest_wait = self.longest_wait.map(|longest| longest.max(begin.elapsed()));
+            if let Some(pauses) = &mut self.pauses {
+                pauses.note(begin.elapsed());
+            }
             room = &mut room[len..];
         }
         Ok(())
     }
 
-    /// The longest time in which nothing came while files were on their way.
-    #[must_use]
-    pub fn longest_wait(&self) -> Duration {
-        self.longest_wait.unwrap_or_default()
+    /// When nothing came while files were on their way.
+    pub fn take_pauses(&mut self) -> Pauses {
+        self.pauses.take().unwrap_or_default()
     }
 
     /// The bytes of the `Data` frame that [`Self::next_frame`] returned last.

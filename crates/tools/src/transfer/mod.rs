@@ -21,6 +21,7 @@ pub mod manifest;
 pub mod name;
 mod outward;
 mod part;
+mod pauses;
 pub mod receiver;
 mod resume;
 pub mod sender;
@@ -32,6 +33,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+pub use self::pauses::{Pause, PauseEvent, Pauses, now};
 use crate::exit::{Code, Failure, cause};
 
 /// Longest silence of an end that lives, by default: it says `Busy` every second.
@@ -73,8 +75,8 @@ pub struct Report {
     pub bytes: u64,
     /// Bytes that the receiver had from an earlier try or from an equal file.
     pub present_bytes: u64,
-    /// The longest time in which nothing came while files were on their way; zero at the sender.
-    pub longest_pause: Duration,
+    /// When nothing came while files were on their way; empty at the sender.
+    pub pauses: Pauses,
     /// BLAKE3 digest over the digests of all files, hexadecimal.
     pub digest: String,
     /// Files that failed, with the reason.

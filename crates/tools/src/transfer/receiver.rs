@@ -79,7 +79,7 @@ where
     destination.sync_directories(&entries)?;
     destination.finish_directories(&made)?;
     outward.frame(&Frame::Complete { digest })?;
-    Ok(Report { longest_pause: receiving.reader.longest_wait(), ..receiving.report })
+    Ok(Report { pauses: receiving.reader.take_pauses(), ..receiving.report })
 }
 
 /// Tells the sender why it ends here, and takes what is under way so that it can read that.

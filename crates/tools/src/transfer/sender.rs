@@ -208,7 +208,7 @@ fn conclude(sent: Result<Sent, Error>, heard: Result<Heard, Error>) -> Result<Re
         files: heard.files,
         bytes: heard.bytes,
         present_bytes: sent.present_bytes,
-        longest_pause: std::time::Duration::ZERO,
+        pauses: super::Pauses::default(),
         digest: sent.digest.to_hex().to_string(),
         failures: heard.failures,
     })

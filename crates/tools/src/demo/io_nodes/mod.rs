@@ -24,7 +24,7 @@ use weft_socket::stat;
 
 use super::Args;
 use crate::exit::{Code, Failure};
-use crate::{say, units};
+use crate::{say, transfer, units};
 use command::Running;
 use outcome::{Arrived, Kill, Outcome, Transferred};
 use testbed::{PAIRS, Role, Testbed};
@@ -158,10 +158,11 @@ impl Demo {
     fn round_with_kill(&mut self, number: u32, outcome: &mut Outcome) -> Result<Kill, Failure> {
         for _ in 0..TRIES_MAX {
             let mut kill = Kill::default();
-            let (first, others) = self.round(Some(&mut kill))?;
-            kill.stall = first.as_ref().ok().map(|arrived| arrived.longest_pause);
+            let (first, _) = self.round(Some(&mut kill))?;
+            if let Ok(arrived) = &first {
+                kill.find_stall(arrived);
+            }
             let text = outcome.take(first);
-            outcome.take_all(others);
             if kill.is_done() {
                 self.note(&format!("kill {number}: {}; {text}", kill.text()));
                 return Ok(kill);
@@ -172,11 +173,12 @@ impl Demo {
         Err(Failure::new(Code::NoEngine, what, "give a longer file, so that the transfer lasts"))
     }
 
-    /// Sends the file from each host to its compute node; kills the default I/O node of the first host on the way if
-    /// `kill` is given. What became of the first pair's file, and of the others'.
+    /// Sends the file from each host to its compute node; or, if `kill` is given, from the first, whose default I/O node is
+    /// killed on the way: alone, for another transfer would take the processors by which the stall is measured. What became of the first pair's file, and of the others'.
     fn round(&mut self, kill: Option<&mut Kill>) -> Result<(Transferred, Vec<Transferred>), Failure> {
         let mut senders = Vec::new();
-        for pair in 1..=PAIRS {
+        let pairs = if kill.is_some() { 1 } else { PAIRS };
+        for pair in 1..=pairs {
             // What is there already would not be sent again.
             let arrived =
                 self.out.join(Role::Compute(pair).name()).join(self.file.file_name().unwrap_or_default());
@@ -192,11 +194,11 @@ impl Demo {
             thread::sleep(self.usual / 3);
             self.kill_default(kill)?;
         }
-        let pairs = senders.iter_mut().zip(&mut self.receivers);
+        let ends = senders.iter_mut().zip(&mut self.receivers);
         let mut transferred =
-            pairs.map(|(sender, receiver)| finish(sender, receiver)).collect::<Vec<_>>().into_iter();
+            ends.map(|(sender, receiver)| finish(sender, receiver)).collect::<Vec<_>>().into_iter();
         let took = begin.elapsed();
-        self.usual = if self.usual.is_zero() { took } else { took.min(self.usual) };
+        self.usual = if self.usual.is_zero() { took / pairs } else { took.min(self.usual) };
         let first = transferred.next().ok_or_else(|| Failure::new(Code::Other, "no host sends", ""))?;
         Ok((first, transferred.collect()))
     }
@@ -208,13 +210,12 @@ impl Demo {
         let Ok(before) = look(&name) else { return Ok(()) };
         let index = default_of(&before).ok_or_else(|| no_side(&name))?;
         kill.rto = Duration::from_nanos(before["connections"][0]["rto_ns"].as_u64().unwrap_or(0));
-        kill.left = self.io_nodes[index].0.name();
-        let at = Instant::now();
+        (kill.at, kill.left) = (transfer::now(), self.io_nodes[index].0.name());
         if let Some(running) = self.io_nodes[index].1.take() {
             running.kill();
         }
         let after = wait_until(&name, |stats| default_of(stats).is_some_and(|default| default != index))?;
-        kill.switched_after = at.elapsed();
+        kill.switched_after = transfer::now().saturating_sub(kill.at);
         if let Some(next) = after.as_ref().and_then(default_of) {
             kill.taken = self.io_nodes[next].0.name();
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
+use crate::transfer::Pause;
 use crate::units;
 
 /// What became of one file.
@@ -16,7 +17,8 @@ pub(super) struct Arrived {
     bytes: u64,
     elapsed: Duration,
     /// The longest time in which nothing arrived.
-    pub(super) longest_pause: Duration,
+    longest_pause: Duration,
+    pauses: Vec<Pause>,
     digest: String,
 }
 
@@ -26,12 +28,15 @@ pub(super) struct Kill {
     /// The I/O node that was killed, and the one that took its place.
     pub(super) left: String,
     pub(super) taken: String,
+    /// When it was killed, by the clock of [`Pause`].
+    pub(super) at: Duration,
     /// The retransmission time-out before.
     pub(super) rto: Duration,
     /// Until the sender had another default, as its counters show.
     pub(super) switched_after: Duration,
-    /// The longest pause at the receiver, if the file arrived.
-    pub(super) stall: Option<Duration>,
+    /// The longest pause at the receiver by reason of the kill, and the longest other; if the file arrived.
+    stall: Option<Duration>,
+    other_pause: Option<Duration>,
     /// From its start until it was default again; `None` where the transfer ended before.
     pub(super) back_after: Option<Duration>,
 }
@@ -52,6 +57,7 @@ impl Arrived {
             bytes: done["bytes"].as_u64().unwrap_or(0),
             elapsed: seconds("seconds"),
             longest_pause: seconds("longest_pause_seconds"),
+            pauses: done["pauses"].as_array().into_iter().flatten().map(pause).collect(),
             digest: done["blake3"].as_str().unwrap_or_default().to_owned(),
         }
     }
@@ -77,7 +83,26 @@ impl Arrived {
     }
 }
 
+fn pause(event: &Value) -> Pause {
+    let seconds = |name: &str| Duration::from_secs_f64(event[name].as_f64().unwrap_or(0.0).max(0.0));
+    Pause { ended_at: seconds("ended_at_seconds"), length: seconds("seconds") }
+}
+
 impl Kill {
+    /// Finds the stall among the pauses of the receiver: the longest that lies at least in part between the kill and one
+    /// retransmission time-out after the sender had another default. If none of those does that the receiver tells, the
+    /// stall was no longer than the shortest of them.
+    pub(super) fn find_stall(&mut self, arrived: &Arrived) {
+        let over = self.at + self.switched_after + self.rto;
+        let is_of_kill =
+            |pause: &&Pause| pause.ended_at > self.at && pause.ended_at.saturating_sub(pause.length) < over;
+        let lengths = |pause: &Pause| pause.length;
+        let stall = arrived.pauses.iter().filter(is_of_kill).map(lengths).max();
+        let other = arrived.pauses.iter().filter(|pause| !is_of_kill(pause)).map(lengths);
+        self.stall = stall.or_else(|| other.clone().min()).or(Some(arrived.longest_pause));
+        self.other_pause = other.max();
+    }
+
     /// Whether anything was killed.
     pub(super) fn is_done(&self) -> bool {
         !self.left.is_empty()
@@ -88,8 +113,10 @@ impl Kill {
             Some(after) => format!("back as default {} after its start", units::duration(after)),
             None => "the transfer was over before it was back".to_owned(),
         };
+        let stall =
+            self.stall.map_or_else(String::new, |stall| format!("stall {}, ", units::duration(stall)));
         format!(
-            "{} (default) killed by SIGKILL, left for {} after {}, {back}",
+            "{} (default) killed by SIGKILL, left for {} after {}, {stall}{back}",
             self.left,
             self.taken,
             units::duration(self.switched_after)
@@ -107,6 +134,7 @@ impl Kill {
             "taken": self.taken,
             "rto_seconds": self.rto.as_secs_f64(),
             "stall_seconds": self.stall.map(|stall| stall.as_secs_f64()),
+            "other_pause_seconds": self.other_pause.map(|pause| pause.as_secs_f64()),
             "bound_seconds": self.bound().as_secs_f64(),
             "switched_after_seconds": self.switched_after.as_secs_f64(),
             "back_after_seconds": self.back_after.map(|after| after.as_secs_f64()),
@@ -139,9 +167,7 @@ impl Outcome {
 
     /// The stalls from the shortest to the longest.
     fn stalls(&self) -> Vec<Duration> {
-        let mut stalls: Vec<_> = self.kills.iter().filter_map(|kill| kill.stall).collect();
-        stalls.sort_unstable();
-        stalls
+        sorted(self.kills.iter().filter_map(|kill| kill.stall))
     }
 
     fn within_bound(&self) -> usize {
@@ -151,6 +177,7 @@ impl Outcome {
     /// What people are told in the end.
     pub(super) fn lines(&self) -> Vec<String> {
         let stalls = self.stalls();
+        let others = sorted(self.kills.iter().filter_map(|kill| kill.other_pause));
         let at = |per_cent| units::duration(quantile(&stalls, per_cent));
         vec![
             format!(
@@ -160,6 +187,11 @@ impl Outcome {
                 at(100),
                 self.within_bound(),
                 self.kills.len()
+            ),
+            format!(
+                "beside   longest pause of the rest of each transfer: median {}, p99 {}",
+                units::duration(quantile(&others, 50)),
+                units::duration(quantile(&others, 99))
             ),
             format!(
                 "errors   {}; {} files arrived, each with the right digest",
@@ -183,6 +215,12 @@ impl Outcome {
     }
 }
 
+fn sorted(times: impl Iterator<Item = Duration>) -> Vec<Duration> {
+    let mut times: Vec<_> = times.collect();
+    times.sort_unstable();
+    times
+}
+
 /// The least of the sorted `times` that so many per cent do not exceed; zero if there are none.
 fn quantile(times: &[Duration], per_cent: usize) -> Duration {
     let rank = (times.len() * per_cent).div_ceil(100).max(1);
@@ -200,6 +238,29 @@ mod tests {
         assert_eq!(quantile(&times, 99), Duration::from_millis(198));
         assert_eq!(quantile(&times[..1], 99), Duration::from_millis(1));
         assert_eq!(quantile(&[], 99), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_stall_is_the_longest_pause_about_the_kill() {
+        let ms = Duration::from_millis;
+        let pause = |ended_at, length| Pause { ended_at: ms(ended_at), length: ms(length) };
+        let arrived = |pauses: &[Pause]| Arrived {
+            bytes: 0,
+            elapsed: ms(0),
+            longest_pause: ms(90),
+            pauses: pauses.to_vec(),
+            digest: String::new(),
+        };
+        let found = |pauses: &[Pause]| {
+            let mut kill = Kill { at: ms(1_000), switched_after: ms(5), rto: ms(10), ..Kill::default() };
+            kill.find_stall(&arrived(pauses));
+            (kill.stall, kill.other_pause)
+        };
+        // ended before, began before and lasted, began when another was default, began too late
+        let all = [pause(999, 90), pause(1_003, 8), pause(1_020, 7), pause(1_030, 14)];
+        assert_eq!(found(&all), (Some(ms(8)), Some(ms(90))));
+        assert_eq!(found(&[all[0], all[3]]), (Some(ms(14)), Some(ms(90))), "no longer than the shortest");
+        assert_eq!(found(&[]), (Some(ms(90)), None));
     }
 
     #[test]
