@@ -11,7 +11,7 @@ use weft_socket::{Address, EndReason, Listener, Node, NodeId, Options, Port, Ser
 use crate::case::{After, Case, State, Survivor};
 use crate::operation::{
     Kill, PATIENCE, close, expect_all_of, expect_nothing_left, expect_state, finish_connect, half_open,
-    in_background, receive_all, send_until, wait_until,
+    in_background, receive_all, send_until, wait_until, wait_until_sent,
 };
 use crate::times::Times;
 use crate::victim::{Act, PORT, Part, Victim};
@@ -153,14 +153,7 @@ impl Lane {
             }
             State::Sending | State::Blocked => {
                 let sender = in_background(&socket, |socket| send_until(socket, || false).0);
-                if case.state == State::Sending {
-                    wait_until("it sends", || socket.stats().bytes_acked > 200_000);
-                } else {
-                    wait_until("the window is closed", || {
-                        let stats = socket.stats();
-                        stats.send_window == 0 && stats.in_flight == 0
-                    });
-                }
+                wait_until_sent(&socket, case.state);
                 let (begin, _heir) = execute(victim);
                 Kill::since(begin, sender.join().expect("the sender"))
             }

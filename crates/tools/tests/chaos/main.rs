@@ -2,15 +2,17 @@
 //! what they are told, and what it leaves behind. `cargo test -p weft-tools --test chaos -- --kills 1000`
 //!
 //! Some processes survive, the lanes, and each kills its peers one after another: this program again, as a server or
-//! client over UDP on the loopback interface.
+//! client over UDP on the loopback interface. What goes wrong while the machine stands still is tried again, and said.
 
 mod case;
 mod census;
 mod crossing;
+mod director;
 mod expected;
 mod io_nodes;
 mod lane;
 mod life;
+mod metronome;
 mod operation;
 mod pattern;
 mod pause;
@@ -18,12 +20,11 @@ mod real_times;
 mod report;
 mod times;
 mod traffic;
+mod turn;
 mod victim;
 
-use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weft_socket::Service;
 
@@ -31,19 +32,15 @@ use case::{After, Case, Killed, State, Survivor};
 use census::Census;
 use crossing::{Both, Crossing};
 use lane::Lane;
+use metronome::Metronome;
 use operation::expect_nothing_left;
-use report::Report;
 use times::Times;
+use turn::{Share, Turn};
 
-/// Lanes at a time.
-const LANES: usize = 24;
 /// Kills after which a lane has taken all the memory it needs.
 const WARM_UP: usize = 10;
 /// Kills unless it is said how many: about a third of all cases.
 const KILLS: usize = 72;
-/// From one case to the next, so that a few kills are spread over all of them; it shares no factor with their number.
-const STRIDE: usize = 89;
-
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.first().map(String::as_str) {
@@ -52,7 +49,7 @@ fn main() {
         Some("--real-times") => real_times::run(),
         Some("--list") => println!("chaos: test"),
         _ if is_about_another_test(&words) => {}
-        _ => direct(&words),
+        _ => director::direct(kills(&words)),
     }
 }
 
@@ -63,56 +60,36 @@ fn is_about_another_test(words: &[String]) -> bool {
     names.peek().is_some() && !names.any(|name| "chaos".contains(name.as_str()))
 }
 
-/// Starts the lanes and gathers what they say.
-fn direct(words: &[String]) {
-    let cases = Case::all();
+/// How many kills are asked for.
+fn kills(words: &[String]) -> usize {
     let number = words.iter().position(|word| word == "--kills").and_then(|at| words.get(at + 1));
-    let kills = number.map_or(KILLS, |word| word.parse().expect("--kills takes a number"));
-    let lanes = LANES.min(kills.max(1));
-    let begin = Instant::now();
-    let mut running: Vec<(Child, usize)> = Vec::new();
-    for lane in 0..lanes {
-        let own = std::env::current_exe().expect("the path of this program");
-        let words = ["lane".to_owned(), lane.to_string(), lanes.to_string(), kills.to_string()];
-        let child = Command::new(own).args(words).stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-        running.push((child.expect("a process"), lane));
-    }
-    let mut report = Report::default();
-    let mut failures = Vec::new();
-    for (mut child, lane) in running {
-        let said = BufReader::new(child.stdout.take().expect("it was asked for"));
-        said.lines().for_each(|line| report.take(&line.expect("what a lane says"), &cases));
-        if !child.wait().expect("a lane").success() {
-            failures.push(lane);
-        }
-    }
-    report.print(&cases, begin.elapsed());
-    assert!(failures.is_empty(), "lanes {failures:?} failed; what they said stands above");
-    assert_eq!((report.wrong(), report.kills()), (Vec::new(), kills));
+    number.map_or(KILLS, |word| word.parse().expect("--kills takes a number"))
 }
 
-/// Kills every case whose turn it is.
+/// Takes the turns of a lane from one of them on, and ends by a panic at the first that goes wrong.
 fn run_lane(words: &[String]) {
     victim::die_with_parent();
+    let _metronome = Metronome::start();
     let numbers: Vec<usize> = words.iter().map(|word| word.parse().expect("a number")).collect();
-    let [own, lanes, kills] = numbers[..] else { panic!("{words:?}") };
-    let cases = Case::all();
+    let [own, lanes, kills, begin] = numbers[..] else { panic!("{words:?}") };
+    let share = Share { lane: own, lanes, kills };
     let lane = Lane::new(place(own));
     let mut crossing = Crossing::new(own);
     let mut first = None;
-    for (count, kill) in (own..kills).step_by(lanes).enumerate() {
+    for (count, turn) in share.turns().into_iter().skip(begin).enumerate() {
         if count == WARM_UP {
             first = Some(Census::take());
         }
-        let index = kill * STRIDE % cases.len();
-        let is_even = (kill / cases.len() + kill % cases.len()).is_multiple_of(2);
-        let service = if is_even { Service::Stream } else { Service::Datagram };
-        run_case(&lane, &mut crossing, (index, cases[index]), service);
-        assert_eq!(census::children(), crossing.io_nodes.processes(), "{}: processes", cases[index]);
+        let line = match turn {
+            Turn::Kill { index, case, service } => {
+                format!("kill {index} {}", kill(&lane, &mut crossing, case, service))
+            }
+            Turn::Pause => format!("pause {}", pause(&lane, own)),
+        };
+        assert_eq!(census::children(), crossing.io_nodes.processes(), "{turn}: processes");
+        println!("{line}");
     }
-    if own < 4 {
-        pause(&lane, own);
-    }
+    println!("done");
     if let Some(first) = first {
         // A link of each node.
         let growth = Census::take().growth_since(first, 2);
@@ -122,8 +99,8 @@ fn run_lane(words: &[String]) {
     crossing.io_nodes.end();
 }
 
-/// Kills once, compares what it came to with what it should, and says it.
-fn run_case(lane: &Lane, crossing: &mut Crossing, (index, case): (usize, Case), service: Service) {
+/// Kills once, compares what it came to with what it should, and says it: microseconds, and what this end was told.
+fn kill(lane: &Lane, crossing: &mut Crossing, case: Case, service: Service) -> String {
     let kill = if case.killed == Killed::Peer {
         lane.kill(case, case.times(), service)
     } else {
@@ -131,22 +108,20 @@ fn run_case(lane: &Lane, crossing: &mut Crossing, (index, case): (usize, Case), 
         let expected = case.expected_of_peer().filter(|_| !case.goes_on());
         if let (Some(expected), Some((line, after))) = (expected, peer) {
             let how = line.splitn(3, ' ').last().unwrap_or_default();
-            if !expected.holds_in_words(how, after) {
-                println!("WRONG {case} {service:?}: the other end said \"{line}\" after {after:?}");
-            }
+            let is_right = expected.holds_in_words(how, after);
+            assert!(is_right, "{case} {service:?}: the other end said \"{line}\" after {after:?}");
         }
         kill
     };
-    if !case.expected().holds(kill.reason, kill.informed) {
-        println!("WRONG {case} {service:?}: told {:?} after {:?}", kill.reason, kill.informed);
-    }
+    let is_right = case.expected().holds(kill.reason, kill.informed);
+    assert!(is_right, "{case} {service:?}: told {:?} after {:?}", kill.reason, kill.informed);
     let told = kill.reason.map_or(if case.goes_on() { "goes on" } else { "-" }, |reason| reason.name());
-    println!("kill {index} {} {told}", kill.informed.as_micros());
+    format!("{} {told}", kill.informed.as_micros())
 }
 
 /// [CDP-TMR-2] A peer that is stopped for less than the give-up or the expiry loses nothing, and one that is stopped for
 /// longer finds, when it goes on, a clean error, as this end does.
-fn pause(lane: &Lane, own: usize) {
+fn pause(lane: &Lane, own: usize) -> String {
     let survivor = if own.is_multiple_of(2) { Survivor::Client } else { Survivor::Server };
     let is_sending = own < 2;
     let case = Case { state: State::Idle, killed: Killed::Peer, survivor, after: After::Restart };
@@ -163,12 +138,12 @@ fn pause(lane: &Lane, own: usize) {
     let peer = long.peer.as_deref().unwrap_or_default();
     let is_told = ["idle", "gave up", "unknown"].iter().any(|reason| peer.ends_with(reason));
     assert!(is_told, "{survivor:?} {is_sending}: {long:?}");
-    println!(
-        "pause {survivor:?}, {}: {} after {:.1} s; the other end: {peer}",
+    format!(
+        "{survivor:?}, {}: {} after {:.1} s; the other end: {peer}",
         if is_sending { "sending" } else { "idle" },
         told.0.name(),
         told.1.as_secs_f64()
-    );
+    )
 }
 
 /// An address of the loopback interface that nobody else has, for the victims of a lane.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use weft_socket::{CloseError, ConnectError, EndReason, Node, RecvError, SendError, Service, Socket};
 
-use crate::case::Case;
+use crate::case::{Case, State};
 use crate::pattern::{self, BLOCK};
 
 /// The longest that anything may take that is not measured.
@@ -143,6 +143,17 @@ pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
         assert!(begin.elapsed() < PATIENCE, "waited in vain: {what}");
         thread::sleep(Duration::from_micros(500));
     }
+}
+
+/// Waits until data flow from `socket`, or none may any more as its peer has no room.
+pub(crate) fn wait_until_sent(socket: &Socket, state: State) {
+    if state == State::Sending {
+        return wait_until("it sends", || socket.stats().bytes_acked > 200_000);
+    }
+    wait_until("the window is closed", || {
+        let stats = socket.stats();
+        stats.send_window == 0 && stats.in_flight == 0
+    });
 }
 
 /// Half-open connections of the listeners of `node`.

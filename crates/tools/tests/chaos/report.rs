@@ -12,6 +12,8 @@ pub(crate) struct Report {
     growth_kib: usize,
     io_growth_kib: usize,
     others: Vec<String>,
+    again: Vec<String>,
+    standstill: Duration,
 }
 
 impl Report {
@@ -30,13 +32,15 @@ impl Report {
             ["io-growth", kib] => {
                 self.io_growth_kib = self.io_growth_kib.max(kib.parse().expect("a number"));
             }
+            ["late", ..] | ["done"] => {}
             _ => self.others.push(line.to_owned()),
         }
     }
 
-    /// Cases that came to something else than expected, one a line.
-    pub(crate) fn wrong(&self) -> Vec<&String> {
-        self.others.iter().filter(|line| line.starts_with("WRONG")).collect()
+    /// Notes which turns of a lane were taken again, and how long the machine stood still at most.
+    pub(crate) fn add_standstills(&mut self, again: Vec<String>, standstill: Duration) {
+        self.again.extend(again);
+        self.standstill = self.standstill.max(standstill);
     }
 
     pub(crate) fn kills(&self) -> usize {
@@ -60,6 +64,14 @@ impl Report {
             );
         }
         self.others.iter().for_each(|line| println!("{line}"));
+        self.again.iter().for_each(|what| println!("RUN AGAIN: {what}"));
+        if self.standstill > Duration::ZERO {
+            println!(
+                "THE MACHINE STOOD STILL, for {} ms at most; CASES RUN AGAIN for that: {}",
+                self.standstill.as_millis(),
+                self.again.len()
+            );
+        }
         println!(
             "{} kills in {:.1} s; descriptors, threads, processes, table entries, ports and promised bytes left: 0; memory of the \
              survivor that grew most: {} KiB, of the I/O node that did: {} KiB",

@@ -11,7 +11,7 @@ use crate::case::{Case, State};
 use crate::crossing::{Crossing, MOMENT, Outcome, Scene};
 use crate::operation::{
     EXCHANGE_BYTES, Kill, PATIENCE, close, exchange, expect_all_of, in_background, receive_all, send_until,
-    wait_until,
+    wait_until, wait_until_sent,
 };
 use crate::pattern;
 use crate::times::{LASTING, Times};
@@ -56,14 +56,7 @@ impl Crossing {
         let enough = is_enough.clone();
         let sender =
             in_background(&socket, move |socket| send_until(socket, || enough.load(Ordering::SeqCst)));
-        if case.state == State::Sending {
-            wait_until("it sends", || socket.stats().bytes_acked > 200_000);
-        } else {
-            wait_until("the window is closed", || {
-                let stats = socket.stats();
-                stats.send_window == 0 && stats.in_flight == 0
-            });
-        }
+        wait_until_sent(&socket, case.state);
         let mut begin = self.execute(case);
         if case.state == State::Blocked {
             // Some probes find nobody.
