@@ -143,7 +143,7 @@ fn neighbours_are_removed_and_inserted_at_the_same_time() {
     });
 }
 
-/// Two entries in one list; the third makes `epoch` grow (the others just insert it).
+/// Two entries; the third makes `epoch` grow (the others, with one list, just insert it).
 #[test]
 fn a_search_finds_what_stays_while_the_table_grows() {
     model(2, |scheme| {

@@ -3,8 +3,9 @@
 //! Algorithm: the table is cut into shards by the hash. A shard is an array of list heads, reached through a pointer;
 //! heads and links are atomic pointers, and a search only follows them. Who inserts or removes holds the shard's
 //! lock, and changes one pointer: a new node is complete before the head points to it, and a node is removed by making
-//! the pointer to it point past it. A shard with twice as many entries as lists gets an array of twice the lists with
-//! new nodes (the old ones may be being read), and one store of the shard's pointer makes it valid.
+//! the pointer to it point past it. A shard with half as many entries as lists gets an array of twice the lists with
+//! new nodes (the old ones may be being read), and one store of the shard's pointer makes it valid. So a list has
+//! hardly ever more than one entry, and a search for one connection touches no other.
 //!
 //! Removed nodes and old arrays are freed by [`Grace`] when no search that could see them is left.
 //!
@@ -205,7 +206,7 @@ impl<V: Send + Sync> Table<V> for Epoch<V> {
         }
         self.count.add()?;
         let mut old = None;
-        if *entries >= 2 * lists.heads.len() && lists.heads.len() < LISTS_MAX / SHARDS {
+        if 2 * *entries >= lists.heads.len() && lists.heads.len() < LISTS_MAX / SHARDS {
             old = Some(self.grow(shard, lists));
             // SAFETY: the shard's lock is held.
             lists = unsafe { shard.lists() };
