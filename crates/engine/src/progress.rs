@@ -96,7 +96,8 @@ impl Condition<'_> {
 }
 
 impl Core {
-    /// Blocks the thread, or the fiber that it runs, until the condition holds, and makes progress meanwhile. False when the deadline passed first.
+    /// Blocks the thread, or the fiber that it runs, until the condition holds, and makes progress meanwhile. False when
+    /// the deadline passed first.
     pub(crate) fn wait(&self, home: impl Fn() -> usize, condition: Condition<'_>) -> bool {
         if condition.holds() {
             return true;

@@ -101,9 +101,9 @@ impl Cluster {
     }
 
     /// Says that `node` is reached directly at `at`, as the owner of a running node may: for any number, and in place of
-    /// what was said of it before. Its name stays; of two nodes at one address the later has it. An I/O node that is placed forwards
-    /// for nobody any more, as nothing says which networks it joins there; a [`Directory`](crate::Directory) that was made before
-    /// has its sides as they were.
+    /// what was said of it before. Its name stays; of two nodes at one address the later has it. An I/O node that is
+    /// placed forwards for nobody any more, as nothing says which networks it joins there; a
+    /// [`Directory`](crate::Directory) that was made before has its sides as they were.
     pub fn place(&mut self, node: NodeId, at: Underlay) {
         let direct = Member::direct(node, None, at);
         let member = self.members.entry(node).or_insert_with(|| direct.clone());

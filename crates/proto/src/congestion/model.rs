@@ -150,8 +150,8 @@ impl Model {
         self.bandwidth.get().min(self.bounds.rate)
     }
 
-    /// Packets that the path holds without a queue. While a new path repairs what the old one lost there is no round trip of it, and
-    /// that of the old one stands in.
+    /// Packets that the path holds without a queue. While a new path repairs what the old one lost there is no round trip
+    /// of it, and that of the old one stands in.
     fn held_by_path(&self) -> f64 {
         self.rate() * self.min_rtt.or(self.srtt).unwrap_or_default().as_secs_f64()
     }

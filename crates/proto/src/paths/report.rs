@@ -21,8 +21,8 @@ pub struct PathReport {
     pub path: u8,
     /// Something that was sent once by this path was acknowledged: the count of losses before is void.
     pub was_cleared: bool,
-    /// Losses since then, as far as the peer was heard after them; at three the default changes (CDP-IO-5). A default that lost much in three rounds in a row counts as
-    /// having lost three, although some of what it carries arrives.
+    /// Losses since then, as far as the peer was heard after them; at three the default changes (CDP-IO-5). A default
+    /// that lost much in three rounds in a row counts as having lost three, although some of what it carries arrives.
     pub lost: u32,
     /// A probe of this path was answered after so long (CDP-IO-6).
     pub answered_after: Option<Duration>,

@@ -147,7 +147,8 @@ impl Sender {
     /// Which paths there are. A change of the default is a change of path for all that follows.
     ///
     /// [CDP-IO-9] Round trips, congestion and the size of packets begin anew on the new default, and losses on the one that
-    /// was left are no signal of it. What is in flight is probed by it at once, so that nothing waits for a time-out of the old one.
+    /// was left are no signal of it. What is in flight is probed by it at once, so that nothing waits for a time-out of
+    /// the old one.
     pub(crate) fn set_paths(
         &mut self,
         now: Instant,

@@ -231,7 +231,8 @@ fn scaling_begins_after_the_open() {
     assert_eq!(script.own.path_stats().send_window, 8_000, "the peer's window is shifted by its 3");
 }
 
-/// [CDP-LIM-1] [CDP-ST-5] Up to the threshold embryos, beyond it cookies, [CDP-CKE-A] while one is good. [CDP-ST-4] [CDP-ST-2] From the first on.
+/// [CDP-LIM-1] [CDP-ST-5] Up to the threshold embryos, beyond it cookies, [CDP-CKE-A] while one is good. [CDP-ST-4]
+/// [CDP-ST-2] From the first on.
 #[test]
 fn embryos_end_where_cookies_begin() {
     let config = datagrams();
