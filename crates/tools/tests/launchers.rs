@@ -193,9 +193,9 @@ mod tests {
         with_each(|launcher, dir| {
             let waiting = |port: &'static str| vec![WEFT, "cat", "--listen", port, "--launcher-wait", "1s"];
             let started_at = Instant::now();
-            let output = launcher.run(dir, &[waiting("7000"), vec!["sleep", "20"], waiting("7000")]);
+            let output = launcher.run(dir, &[waiting("7000"), vec!["sleep", "50"], waiting("7000")]);
             let said = text(&output);
-            assert!(!output.status.success() && started_at.elapsed() < Duration::from_secs(18), "{said}");
+            assert!(!output.status.success() && started_at.elapsed() < Duration::from_secs(45), "{said}");
             assert!(said.contains("rank 1 of 3 did not come within 1s; "), "{said}");
             assert!(said.contains("--launcher off"), "{said}");
         });

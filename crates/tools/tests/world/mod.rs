@@ -77,10 +77,10 @@ pub(crate) fn totals(mut io: Server) -> [Value; 2] {
     networks.try_into().unwrap()
 }
 
-/// Everything that came left, and nothing else did.
+/// Everything that came left, but for what found a queue full (CDP-LIM-14), and nothing else did.
 pub(crate) fn assert_whole(networks: &[Value; 2]) {
     let sum = |key: &str| networks.iter().map(|network| network[key].as_u64().unwrap()).sum::<u64>();
     assert!(sum("packets_in") > 0, "{networks:?}");
-    assert_eq!(sum("packets_in"), sum("packets_out"), "{networks:?}");
-    assert_eq!((sum("queue_drops"), sum("link_drops"), sum("queued")), (0, 0, 0), "{networks:?}");
+    assert_eq!(sum("packets_in"), sum("packets_out") + sum("queue_drops"), "{networks:?}");
+    assert_eq!((sum("link_drops"), sum("queued")), (0, 0), "{networks:?}");
 }
