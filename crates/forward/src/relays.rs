@@ -74,7 +74,7 @@ impl Relays {
     }
 
     fn pick_of_several(&self, ways: &[Hop], is_repeated: bool) -> Hop {
-        let now = self.now_if_any_left();
+        let now = self.moment();
         let is_well = |Hop { to: Underlay::Udp(at), .. }: &&Hop| {
             self.relays.get(at).is_none_or(|relay| relay.left_until.load(Ordering::Relaxed) <= now)
         };
@@ -100,11 +100,11 @@ impl Relays {
         self.left_until.fetch_max(until, Ordering::Relaxed);
     }
 
-    /// Nanoseconds since the beginning; 0, and no look at the clock, if none is left.
-    fn now_if_any_left(&self) -> u64 {
+    /// Nanoseconds since the beginning; if none is left, the end of all time, without a look at the clock.
+    fn moment(&self) -> u64 {
         let until = self.left_until.load(Ordering::Relaxed);
         if until == 0 {
-            return 0;
+            return u64::MAX;
         }
         let now = nanos(self.began_at.elapsed());
         if now >= until {
@@ -133,6 +133,8 @@ fn nanos(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use weft_route::{ClusterFile, Onward};
 
     use super::*;
@@ -195,6 +197,18 @@ mod tests {
         assert_eq!(host(brief.pick(ways, false)), "10.2.0.21", "tried again");
         assert!(brief.stats().iter().all(|relay| !relay.is_left));
         assert_eq!(brief.left_until.load(Ordering::Relaxed), 0);
+    }
+
+    /// [CDP-FWD-8] Who was left once, and has been tried again since, carries as many repeated packets as the others.
+    #[test]
+    fn who_was_left_carries_repeated_packets_again() {
+        let forwarder = forwarder();
+        let ways = ways(&forwarder);
+        let relays = Relays::new(&forwarder, Duration::ZERO);
+        [21, 22, 23].into_iter().for_each(|number| relays.note_refusal(at(number)));
+        assert_eq!(relays.pick(ways, false), ways[0]);
+        let picked: BTreeSet<Hop> = (0..100).map(|_| relays.pick(ways, true)).collect();
+        assert!(ways.iter().all(|way| picked.contains(way)), "{picked:?}");
     }
 
     /// [CDP-FWD-8] What is repeated goes by each of those that are not left as likely, what is sent once by the first.
