@@ -144,7 +144,9 @@ impl Connection {
         let header = self.header(Kind::Pin);
         emit_control(head, &header, &tlvs, &Emit { pad_to, ..Emit::sealed(self.agreed.sealed) });
         self.stats.packets_sent += 1;
-        self.note_pin(now);
+        // one that is lost says that the path does not carry it, not that the peer is silent
+        self.stats.pins_sent += 1;
+        self.sent_at = now;
         Some(control_packet(start..head.len(), self.paths().default_path()))
     }
 

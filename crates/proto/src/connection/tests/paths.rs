@@ -331,6 +331,23 @@ fn probes_that_come_together_are_all_answered() {
     assert_eq!(answered, [1, 2]);
 }
 
+/// [CDP-IO-6] [CDP-MTU-7] A new default that does not carry larger packets is no silence of the peer: a connection that is
+/// idle after its search still probes the members that were left.
+#[test]
+fn a_size_that_does_not_pass_is_no_silence() {
+    let config = Config::new(Service::Stream, 8_944);
+    let mut pair = Pair::open(&config, &config);
+    pair.client.set_paths(pair.now, of(2, 0));
+    pair.settle();
+    pair.client.set_paths(pair.now, of(2, 1));
+    let probes = silence(&mut pair, Duration::from_secs(20));
+    assert!(
+        probes.iter().all(|(_, path, _)| *path == 1) && probes.len() == 9,
+        "three of each size: {probes:?}"
+    );
+    assert!(pair.client.is_in_touch());
+}
+
 /// A connection with one path has nothing to report and sends by path 0.
 #[test]
 fn one_path_is_no_choice() {
