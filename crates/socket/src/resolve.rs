@@ -101,13 +101,18 @@ impl Node {
             .engine
             .cluster(|cluster| (cluster.port(&text), cluster.member(&text.host).map(|member| member.node)));
         let port = port.map_err(ResolveError::Service)?.ok_or_else(|| ResolveError::NoPort(text.clone()))?;
-        match member {
-            Ok(node) => Ok(Target::Address(Address { node, port })),
-            Err(unknown) if self.engine.mode() == Mode::Strict => Err(ResolveError::Node(unknown)),
-            Err(unknown) => match self.look_up(&text.host) {
-                Ok(at) => Ok(Target::Underlay { at, port }),
-                Err(source) => Err(ResolveError::Host { unknown, source }),
-            },
+        let unknown = match member {
+            Ok(node) => return Ok(Target::Address(Address { node, port })),
+            Err(unknown) if self.engine.mode() == Mode::Strict => return Err(ResolveError::Node(unknown)),
+            Err(unknown) => unknown,
+        };
+        // a node that was learned, perhaps; who looks hosts up would take 200 for the address 0.0.0.200
+        if let Ok(node) = text.host.parse() {
+            return Ok(Target::Address(Address { node, port }));
+        }
+        match self.look_up(&text.host) {
+            Ok(at) => Ok(Target::Underlay { at, port }),
+            Err(source) => Err(ResolveError::Host { unknown, source }),
         }
     }
 
@@ -120,5 +125,26 @@ impl Node {
         let is_like = |at: &&SocketAddr| at.is_ipv4() == self.underlay().is_ipv4();
         let at = found.iter().find(is_like).or(found.first());
         at.copied().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ConnectError, Options};
+
+    #[test]
+    fn a_number_is_that_of_a_node_and_no_address_though_no_cluster_names_it() {
+        let node = Node::builder().bind("127.0.0.1:0".parse().unwrap()).open().unwrap();
+        for (text, number) in [("200:7", 200), ("0x8000c8:7", 0x0080_00c8)] {
+            let target = node.resolve(text).unwrap();
+            assert!(
+                matches!(target, Target::Address(Address { node, .. }) if node.get() == number),
+                "{target}"
+            );
+        }
+        let failed = node.connect("200:7", &Options::stream()).unwrap_err();
+        assert!(matches!(failed, ConnectError::NoRoute(node) if node.get() == 200), "{failed}");
+        assert!(matches!(node.resolve("127.0.0.9:7"), Ok(Target::Underlay { .. })));
     }
 }
