@@ -211,7 +211,8 @@ impl Engine {
             if rest.is_zero() {
                 return;
             }
-            match scheduler::current() {
+            // A thread that runs no fiber at this moment, and drops what one left behind, sleeps as any other.
+            match scheduler::current().filter(|scheduler| scheduler.waker().is_some()) {
                 Some(scheduler) => scheduler.sleep(rest),
                 None => std::thread::sleep(rest),
             }

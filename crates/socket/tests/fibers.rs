@@ -329,3 +329,28 @@ fn a_runtime_that_shuts_down_cancels_detached_fibers_that_wait_for_messages() {
     assert!(connected.recv(&mut [0; 8]).is_err());
     drop((server, client));
 }
+
+/// What a fiber ends with and nobody takes is dropped by its worker, which runs no fiber then.
+#[test]
+fn a_node_that_its_fiber_leaves_behind_ends_on_the_worker() {
+    let runtime = workers(1);
+    let begins = weft_fiber::Waiter::new();
+    let begun = begins.clone();
+    let (tell, told) = std::sync::mpsc::channel();
+    let fiber = runtime.spawn(move || {
+        begun.wait();
+        let Pair { server, client, connected, accepted, .. } = Pair::over_udp(&Options::datagram());
+        tell.send(server.underlay()).unwrap();
+        connected.close().unwrap();
+        accepted.close().unwrap();
+        (server, client)
+    });
+    drop(fiber);
+    begins.wake();
+    let at = told.recv().unwrap();
+    let begin = Instant::now();
+    while std::net::UdpSocket::bind(at).is_err() {
+        assert!(begin.elapsed() < Duration::from_secs(10), "the node did not end");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
