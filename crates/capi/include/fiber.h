@@ -47,12 +47,15 @@ struct fiber_config {
 };
 #define FIBER_CONFIG_INIT {sizeof(struct fiber_config), 0, 0, 0, NULL}
 
-/* Starts the workers; NULL is the default. errno: EBUSY started already, EINVAL a value cannot be, EADDRINUSE stat_name is. */
+/*
+ * Starts the workers; NULL is the default.
+ * errno: EBUSY started already, or the shutdown goes on, EINVAL a value cannot be, EADDRINUSE stat_name is.
+ */
 int fiber_init(const struct fiber_config *config);
 
 /*
- * Waits for the attached fibers, cancels the detached ones, ends the workers. Not from a fiber.
- * errno: ESHUTDOWN not started, EDEADLK called from a fiber.
+ * Waits for the attached fibers, which may make others meanwhile, cancels the detached ones, ends the workers. Not from a fiber.
+ * errno: ESHUTDOWN not started, or another thread shuts down, EDEADLK called from a fiber.
  */
 int fiber_shutdown(void);
 

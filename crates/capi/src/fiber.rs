@@ -33,7 +33,9 @@ pub struct FiberConfig {
 
 /// The runtime of this process, and its place among what `weft stat` shows.
 struct Running {
-    runtime: Runtime,
+    /// Taken out by who shuts it down: until that is over, fibers make others.
+    runtime: Option<Runtime>,
+    handle: Handle,
     offer: Option<Offer>,
 }
 
@@ -54,7 +56,7 @@ pub(crate) fn fibers() -> MutexGuard<'static, HashMap<u64, Arc<Entry>>> {
 }
 
 pub(crate) fn handle() -> Result<Handle, Failure> {
-    let handle = running().as_ref().map(|running| running.runtime.handle());
+    let handle = running().as_ref().map(|running| running.handle.clone());
     handle.ok_or_else(|| Failure::new(libc::ESHUTDOWN, "no fibers are run; call fiber_init first"))
 }
 
@@ -153,11 +155,15 @@ pub unsafe extern "C" fn fiber_init(config: *const FiberConfig) -> c_int {
         }
         let mut running = running();
         if running.is_some() {
-            return Err(Failure::new(libc::EBUSY, "fibers are run already; call fiber_init once"));
+            return Err(Failure::new(
+                libc::EBUSY,
+                "fibers are run already; call fiber_init once, or again after fiber_shutdown has returned",
+            ));
         }
         let runtime = builder.build().map_err(Failure::invalid)?;
-        let offer = stat_name.map(|name| offered(name, runtime.handle())).transpose()?;
-        *running = Some(Running { runtime, offer });
+        let handle = runtime.handle();
+        let offer = stat_name.map(|name| offered(name, handle.clone())).transpose()?;
+        *running = Some(Running { runtime: Some(runtime), handle, offer });
         Ok(0)
     })
 }
@@ -180,11 +186,15 @@ pub extern "C" fn fiber_shutdown() -> c_int {
                 "a fiber cannot wait for itself; call this from a thread",
             ));
         }
-        let ended = running().take();
-        let ended = ended.ok_or_else(|| Failure::new(libc::ESHUTDOWN, "no fibers are run"))?;
-        drop(ended.offer);
-        ended.runtime.shut_down();
+        let ended =
+            running().as_mut().and_then(|running| Some((running.runtime.take()?, running.offer.take())));
+        let (runtime, offer) = ended.ok_or_else(|| {
+            Failure::new(libc::ESHUTDOWN, "no fibers are run, or another thread is shutting them down")
+        })?;
+        drop(offer);
+        runtime.shut_down();
         fibers().clear();
+        *running() = None;
         Ok(0)
     })
 }
@@ -374,9 +384,9 @@ pub unsafe extern "C" fn fiber_set_poll(
         let hook = hook.ok_or_else(|| Failure::new(libc::EFAULT, "the hook is NULL"))?;
         let hook = Hook(hook, argument);
         let running = running();
-        let running =
-            running.as_ref().ok_or_else(|| Failure::new(libc::ESHUTDOWN, "call fiber_init first"))?;
-        match running.runtime.set_poll_hook(move |budget| hook.call(budget)) {
+        let runtime = running.as_ref().and_then(|running| running.runtime.as_ref());
+        let runtime = runtime.ok_or_else(|| Failure::new(libc::ESHUTDOWN, "call fiber_init first"))?;
+        match runtime.set_poll_hook(move |budget| hook.call(budget)) {
             true => Ok(0),
             false => Err(Failure::new(libc::EALREADY, "there is a hook already, and the first one stays")),
         }

@@ -285,6 +285,25 @@ static void tells_of_itself(const char *name)
     CHECK(join_of(fiber) == 77);
 }
 
+static int ended_late;
+
+static intptr_t ends_late(void)
+{
+    ended_late++;
+    return 0;
+}
+
+/* While a thread waits for the attached fibers, these make others, and nobody starts anew. */
+static intptr_t goes_on_in_the_shutdown(void)
+{
+    fiber_t fiber;
+    CHECK(fiber_sleep(30000000) == 0);
+    FAILS(fiber_init(NULL), EBUSY);
+    FAILS(fiber_set_poll(polls, NULL), ESHUTDOWN);
+    CREATE0(&fiber, ends_late);
+    return join_of(fiber);
+}
+
 int main(void)
 {
     static char name[32];
@@ -314,8 +333,11 @@ int main(void)
     tells_of_itself(name);
     words_between_processes();
     wrong_use();
+    CREATE0(&fiber, goes_on_in_the_shutdown);
     CHECK(fiber_shutdown() == 0);
+    CHECK(ended_late == 1);
     CHECK(calls > 0);
+    FAILS(fiber_join(fiber, FIBER_FOREVER, NULL), ESRCH);
     FAILS(fiber_create_array(&fiber, NULL, (const void *)parks, 0, NULL), ESHUTDOWN);
     puts("fibers: ok");
     return 0;
