@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use weft_base::Port as CdpPort;
+use weft_proto::Config;
 use weft_proto::limiter::EchoResetLimiter;
 use weft_sync::scheduler::Driver;
-use weft_sync::{Mutex, RwLock};
+use weft_sync::{Mutex, RwLock, SpinLock};
 
 use crate::budget::Budget;
 use crate::counters::Drops;
@@ -22,7 +23,7 @@ use crate::table::Table;
 /// The engine without its threads.
 ///
 /// Lock order, outermost first: a port's turn, one slot, a listener's machine, then the short locks of table, wheel,
-/// waiters, backlog, queue, resets, quiet, sides, each alone.
+/// waiters, backlog, queue, resets, quiet, sides, last settings, each alone.
 pub(crate) struct Core {
     pub(crate) directory: Directory,
     pub(crate) table: Box<dyn Table<Slot>>,
@@ -37,6 +38,8 @@ pub(crate) struct Core {
     pub(crate) resets_sent: AtomicU64,
     /// Connections in QUIET.
     pub(crate) quiet: QuietList<Slot>,
+    /// The settings of the last connect; those of the next with the same share them.
+    pub(crate) last_config: SpinLock<Option<Arc<Config>>>,
     /// The port the next connect goes out by.
     pub(crate) next_port: AtomicUsize,
     /// Longest spin of a blocked thread.
@@ -51,6 +54,15 @@ impl Core {
     pub(crate) fn port(&self, index: usize) -> &Port {
         // A slot's home is always the index of a port, and there is at least one.
         self.ports.get(index).unwrap_or(&self.ports[0])
+    }
+
+    /// The settings as many connections share them.
+    pub(crate) fn share(&self, config: Config) -> Arc<Config> {
+        let mut last = self.last_config.lock();
+        match &*last {
+            Some(last) if **last == config => last.clone(),
+            _ => last.insert(Arc::new(config)).clone(),
+        }
     }
 
     /// All connections. They are looked at afterwards: a slot's lock must not be taken while the table is walked.

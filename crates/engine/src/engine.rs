@@ -15,7 +15,7 @@ use weft_base::{Instant, NodeId};
 use weft_link::{Link, Udp, UdpOptions};
 use weft_proto::limiter::EchoResetLimiter;
 use weft_route::{AddError, Cluster, Mode, Name};
-use weft_sync::{Mutex, RwLock, scheduler};
+use weft_sync::{Mutex, RwLock, SpinLock, scheduler};
 use weft_wire::Reason;
 
 pub use self::opening::{ConnectError, ListenError, Target};
@@ -93,6 +93,7 @@ impl Engine {
             resets,
             resets_sent: 0.into(),
             quiet: QuietList::new(settings.quiet_max),
+            last_config: SpinLock::default(),
             next_port: 0.into(),
             spin_max: settings.spin,
             is_down: false.into(),

@@ -303,7 +303,7 @@ mod tests {
         let end = |node| Address { node: NodeId::new(node).unwrap(), port: Port::ECHO };
         let flow = FlowKey { local: end(1), remote: end(2) };
         let secret = Secret { iss: Seq::new(1), entropy: 1 };
-        Connection::connect(Instant::ZERO, flow, &Config::new(Service::Stream, 1_444), secret)
+        Connection::connect(Instant::ZERO, flow, Config::new(Service::Stream, 1_444), secret)
     }
 
     fn report(path: u8) -> PathReport {

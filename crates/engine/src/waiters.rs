@@ -64,6 +64,9 @@ impl Wake {
     }
 }
 
+/// One for each interest.
+type Descriptors = [OnceLock<Arc<Waker>>; INTERESTS.len()];
+
 /// The conditions of a slot, and those who wait for them.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
@@ -72,7 +75,8 @@ pub(crate) struct Waiters {
     /// Conditions that somebody waits for, in the list or with a descriptor.
     wanted: AtomicU32,
     list: SpinLock<Vec<(Interest, task::Waker)>>,
-    descriptors: [OnceLock<Arc<Waker>>; INTERESTS.len()],
+    /// Those of who polls; most never do.
+    descriptors: OnceLock<Box<Descriptors>>,
 }
 
 impl Waiters {
@@ -120,7 +124,7 @@ impl Waiters {
             !is_due
         });
         for interest in INTERESTS {
-            let Some(descriptor) = self.descriptors[interest.index()].get() else { continue };
+            let Some(descriptor) = self.known_descriptor(interest) else { continue };
             kept |= interest.bit();
             if gone & interest.bit() != 0 {
                 descriptor.drain();
@@ -136,6 +140,8 @@ impl Waiters {
         let mut list = self.list.lock();
         let is_known = list.iter().any(|(other, known)| *other == interest && known.will_wake(waker));
         if !is_known {
+            // Few conditions ever have a second waiter.
+            list.reserve_exact(1);
             list.push((interest, waker.clone()));
         }
         self.wanted.fetch_or(interest.bit(), Ordering::SeqCst);
@@ -148,7 +154,7 @@ impl Waiters {
 
     /// The descriptor that is readable while the condition holds.
     pub(crate) fn descriptor(&self, interest: Interest) -> io::Result<Arc<Waker>> {
-        let place = &self.descriptors[interest.index()];
+        let place = &self.descriptors.get_or_init(Box::default)[interest.index()];
         if let Some(descriptor) = place.get() {
             return Ok(descriptor.clone());
         }
@@ -169,7 +175,7 @@ impl Waiters {
     /// An operation found that the condition does not hold: the descriptor must not say otherwise. A wake that was on
     /// its way when the condition ended may have left it readable.
     pub(crate) fn lower(&self, interest: Interest) {
-        let Some(descriptor) = self.descriptors[interest.index()].get() else { return };
+        let Some(descriptor) = self.known_descriptor(interest) else { return };
         descriptor.drain();
         if self.is_ready(interest) {
             descriptor.wake();
@@ -178,7 +184,11 @@ impl Waiters {
 
     /// Whether somebody watches a descriptor, who runs no turns himself.
     pub(crate) fn has_descriptor(&self, interest: Interest) -> bool {
-        self.descriptors[interest.index()].get().is_some()
+        self.known_descriptor(interest).is_some()
+    }
+
+    fn known_descriptor(&self, interest: Interest) -> Option<&Arc<Waker>> {
+        self.descriptors.get()?[interest.index()].get()
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a connection is told when it is made.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use weft_base::{Seq, Service, limits};
@@ -23,7 +24,9 @@ impl Default for KeepAlive {
 }
 
 /// Settings of one connection or listener; the defaults are those of sections 12 and 13 of the specification.
-#[derive(Clone, Debug)]
+///
+/// A connection keeps a reference to them, so that many with the same settings share one.
+#[derive(Clone, PartialEq, Debug)]
 pub struct Config {
     /// Datagrams or a stream (CDP-SVC-1).
     pub service: Service,
@@ -111,6 +114,13 @@ impl Config {
             embryos_max: limits::EMBRYOS_MAX,
             accept_limit: 128,
         }
+    }
+}
+
+impl From<&Config> for Arc<Config> {
+    /// Settings that one connection or listener has for itself.
+    fn from(config: &Config) -> Self {
+        Self::new(config.clone())
     }
 }
 

@@ -1,5 +1,7 @@
 //! The state LISTEN: embryos below a threshold, cookies above it (rows 4 to 9, section 10.2).
 
+use std::sync::Arc;
+
 use weft_base::{Instant, limits};
 use weft_wire::emit::emit_control;
 use weft_wire::{Emit, Header, Kind, Packet, Reason, Tlvs};
@@ -29,7 +31,7 @@ pub enum Verdict {
 /// It counts its embryos and the connections that wait for `accept`; whoever keeps them says when one goes.
 #[derive(Clone, Debug)]
 pub struct Listener {
-    config: Config,
+    config: Arc<Config>,
     keys: CookieKeys,
     /// Until then SYNs are answered with cookies whatever the number of embryos.
     cookies_until: Instant,
@@ -43,7 +45,8 @@ pub struct Listener {
 impl Listener {
     /// A listener whose connections get `config`; `key` is fresh from a cryptographic generator.
     #[must_use]
-    pub fn new(now: Instant, config: &Config, key: [u8; 32]) -> Self {
+    pub fn new(now: Instant, config: impl Into<Arc<Config>>, key: [u8; 32]) -> Self {
+        let config = config.into();
         Self {
             keys: CookieKeys::new(now, key),
             cookies_until: now,
@@ -52,7 +55,7 @@ impl Listener {
             // [CDP-LIM-4] 1..4096
             accept_limit: config.accept_limit.clamp(1, limits::ACCEPT_LIMIT_MAX),
             receive_slots_max: config.receive_slots,
-            config: config.clone(),
+            config,
         }
     }
 
@@ -67,8 +70,11 @@ impl Listener {
     ///
     /// [CDP-LIM-13] This is how windows become smaller when memory is short.
     pub fn set_receive_slots(&mut self, slots: u32) -> u32 {
-        self.config.receive_slots = slots.clamp(self.cookie_slots(), self.receive_slots_max);
-        self.config.receive_slots
+        let slots = slots.clamp(self.cookie_slots(), self.receive_slots_max);
+        if self.config.receive_slots != slots {
+            Arc::make_mut(&mut self.config).receive_slots = slots;
+        }
+        slots
     }
 
     /// [CDP-WND-3] The edge of a SYN|ACK with a COOKIE stands although nothing is kept, so it promises what every

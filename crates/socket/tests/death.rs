@@ -113,7 +113,7 @@ fn what_heals_in_time_loses_nothing() {
             let reader = scope.spawn(|| read_exactly(&pair.accepted, data.len()));
             cable.set(faults(there), faults(back));
             pair.connected.send(&data).unwrap();
-            thread::sleep(EXPIRY * 3 / 5);
+            thread::sleep(EXPIRY * 2 / 5);
             cable.set(Faults::NONE, Faults::NONE);
             reader.join().unwrap()
         });

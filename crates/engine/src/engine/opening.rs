@@ -88,6 +88,7 @@ impl Engine {
         let (granted, bytes) =
             self.core.budget.reserve(config.receive_slots, packet_bytes).ok_or(ConnectError::NoRoom)?;
         config.receive_slots = granted;
+        let config = self.core.share(config);
         let made = self.insert_connection(remote, local, &config, |connection| {
             Slot::new(connection, way.clone(), home, bytes, gather, None)
         });
@@ -123,7 +124,7 @@ impl Engine {
         &self,
         remote: Address,
         local: Option<CdpPort>,
-        config: &Config,
+        config: &Arc<Config>,
         slot: impl Fn(Connection) -> Slot,
     ) -> Result<Arc<Slot>, ConnectError> {
         let node = self.core.directory.own();
@@ -133,7 +134,7 @@ impl Engine {
                 return Ok(None);
             }
             let secret = reset::secret().map_err(ConnectError::System)?;
-            let fresh = Arc::new(slot(Connection::connect(clock::now(), flow, config, secret)));
+            let fresh = Arc::new(slot(Connection::connect(clock::now(), flow, config.clone(), secret)));
             Ok(self.core.table.insert(flow, fresh.clone()).is_ok().then_some(fresh))
         };
         if let Some(port) = local {

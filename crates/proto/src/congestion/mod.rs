@@ -163,8 +163,26 @@ pub trait Controller {
 #[derive(Clone, Debug)]
 enum Algorithm {
     Fixed(Fixed),
-    Cubic(Cubic),
-    Model(Model),
+    Cubic(Box<Cubic>),
+    Model(Box<Model>),
+}
+
+impl Algorithm {
+    fn new(kind: Kind, now: Instant, settings: &Settings) -> Self {
+        match kind {
+            Kind::Fixed => Self::Fixed(Fixed::new(settings.fixed_window)),
+            Kind::Cubic => Self::Cubic(Cubic::new(settings.initial_window).into()),
+            Kind::Model => Self::Model(Model::new(settings.initial_window, now).into()),
+        }
+    }
+}
+
+/// What a controller is made from, for an end that has sent nothing: many only receive, or are idle.
+#[derive(Clone, Copy, Debug)]
+struct Seed {
+    kind: Kind,
+    settings: Settings,
+    now: Instant,
 }
 
 /// The controller of a connection, one of [`Kind`], held to [CDP-CC-3].
@@ -178,7 +196,9 @@ enum Algorithm {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Congestion {
-    algorithm: Algorithm,
+    seed: Seed,
+    /// Made with the first that it is told.
+    algorithm: Option<Algorithm>,
     /// The window given to the sender: what the controller asks for, but never grown beyond what was acknowledged.
     granted: u32,
 }
@@ -204,18 +224,19 @@ impl Congestion {
     /// A controller of `kind` at the first window of `settings`.
     #[must_use]
     pub fn with_settings(kind: Kind, now: Instant, settings: &Settings) -> Self {
-        let algorithm = match kind {
-            Kind::Fixed => Algorithm::Fixed(Fixed::new(settings.fixed_window)),
-            Kind::Cubic => Algorithm::Cubic(Cubic::new(settings.initial_window)),
-            Kind::Model => Algorithm::Model(Model::new(settings.initial_window, now)),
-        };
-        let granted = each!(&algorithm, inner => inner.window());
-        Self { algorithm, granted }
+        let granted = each!(&Algorithm::new(kind, now, settings), inner => inner.window());
+        Self { seed: Seed { kind, settings: *settings, now }, algorithm: None, granted }
+    }
+
+    #[inline]
+    fn algorithm(&mut self) -> &mut Algorithm {
+        let Seed { kind, settings, now } = self.seed;
+        self.algorithm.get_or_insert_with(|| Algorithm::new(kind, now, &settings))
     }
 
     /// Takes over a smaller window at once; a larger one as far as `newly_acked` packets allow.
     fn grant(&mut self, newly_acked: u32) {
-        let asked = each!(&self.algorithm, inner => inner.window()).min(WINDOW_MAX);
+        let asked = each!(self.algorithm(), inner => inner.window()).min(WINDOW_MAX);
         // [CDP-CC-3] growth is bounded by the packets newly acknowledged, also when a reaction is undone
         self.granted = asked.min(self.granted.saturating_add(newly_acked)).max(1);
     }
@@ -223,27 +244,27 @@ impl Congestion {
 
 impl Controller for Congestion {
     fn handle_sent(&mut self, now: Instant, in_flight: u32, is_app_limited: bool) {
-        each!(&mut self.algorithm, inner => inner.handle_sent(now, in_flight, is_app_limited));
+        each!(self.algorithm(), inner => inner.handle_sent(now, in_flight, is_app_limited));
         self.grant(0);
     }
 
     fn handle_ack(&mut self, ack: &Ack) {
-        each!(&mut self.algorithm, inner => inner.handle_ack(ack));
+        each!(self.algorithm(), inner => inner.handle_ack(ack));
         self.grant(ack.newly_acked);
     }
 
     fn handle_loss(&mut self, loss: &Loss) {
-        each!(&mut self.algorithm, inner => inner.handle_loss(loss));
+        each!(self.algorithm(), inner => inner.handle_loss(loss));
         self.grant(0);
     }
 
     fn handle_ecn(&mut self, now: Instant, sent_at: Instant) {
-        each!(&mut self.algorithm, inner => inner.handle_ecn(now, sent_at));
+        each!(self.algorithm(), inner => inner.handle_ecn(now, sent_at));
         self.grant(0);
     }
 
     fn handle_spurious(&mut self, now: Instant) {
-        each!(&mut self.algorithm, inner => inner.handle_spurious(now));
+        each!(self.algorithm(), inner => inner.handle_spurious(now));
         self.grant(0);
     }
 
@@ -252,10 +273,10 @@ impl Controller for Congestion {
     }
 
     fn pacing_rate(&self) -> Option<u64> {
-        each!(&self.algorithm, inner => inner.pacing_rate())
+        self.algorithm.as_ref().and_then(|algorithm| each!(algorithm, inner => inner.pacing_rate()))
     }
 
     fn name(&self) -> &'static str {
-        each!(&self.algorithm, inner => inner.name())
+        self.seed.kind.name()
     }
 }

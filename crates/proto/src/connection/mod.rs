@@ -18,6 +18,8 @@ mod timeout;
 mod unreachable;
 mod user;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use weft_base::{FlowKey, Instant, Seq};
 use weft_wire::{Cookie, Packet, Reason};
@@ -73,7 +75,7 @@ struct Control {
     /// RST|ACK with this REASON, and then nothing more.
     reset: Option<Reason>,
     /// An echo-form RST that refuses this packet.
-    echo: Option<(Packet, Reason, Option<u16>)>,
+    echo: Option<Box<(Packet, Reason, Option<u16>)>>,
     /// Tokens that the next ACKs return, one each (CDP-MTU-3), and the paths by which they do; at most [`ECHOES_MAX`].
     echoes: Vec<(u32, u8)>,
 }
@@ -110,7 +112,7 @@ struct Unanswered {
 #[derive(Clone, Debug)]
 pub struct Connection {
     flow: FlowKey,
-    config: Config,
+    config: Arc<Config>,
     state: State,
     /// This end called `connect`: the client (CDP-KA-1).
     active: bool,
@@ -125,7 +127,7 @@ pub struct Connection {
     pin_answers: PinLimiter,
     control: Control,
     /// The server's state that we return until we hear from it (CDP-CKE-5).
-    cookie: Option<Cookie>,
+    cookie: Option<Box<Cookie>>,
     /// Transmissions of SYN or SYN|ACK so far, and where they are on their round.
     open_tries: u32,
     open_way: Way,
@@ -157,16 +159,24 @@ pub struct Connection {
 impl Connection {
     /// Opens to `flow.remote` (row 1).
     #[must_use]
-    pub fn connect(now: Instant, flow: FlowKey, config: &Config, secret: Secret) -> Self {
+    pub fn connect(now: Instant, flow: FlowKey, config: impl Into<Arc<Config>>, secret: Secret) -> Self {
+        let config = config.into();
         // [CDP-ST-1] send SYN, start the SYN timer
-        let mut this = Self::new(now, flow, config, secret, Seq::new(0), State::SynSent);
+        let mut this = Self::new(now, flow, &config, secret, Seq::new(0), State::SynSent);
         this.active = true;
         this.control.open = true;
         this.timers.set(Timer::SynGiveUp, now + config.syn_time);
         this
     }
 
-    fn new(now: Instant, flow: FlowKey, config: &Config, secret: Secret, irs: Seq, state: State) -> Self {
+    fn new(
+        now: Instant,
+        flow: FlowKey,
+        config: &Arc<Config>,
+        secret: Secret,
+        irs: Seq,
+        state: State,
+    ) -> Self {
         let mut jitter = Jitter::new(secret.entropy);
         Self {
             flow,

@@ -1,5 +1,7 @@
 //! The open: SYN_SENT, SYN_RCVD, and connections that a listener makes (rows 1 and 10 to 20).
 
+use std::sync::Arc;
+
 use weft_base::Instant;
 use weft_wire::{Kind, Packet, Reason, Tlvs};
 
@@ -14,7 +16,13 @@ use crate::timers::Timer;
 
 impl Connection {
     /// An embryo for a SYN that a listener accepts (row 4); `theirs` are the SYN's TLVs.
-    pub(crate) fn embryo(now: Instant, syn: &Packet, theirs: &Tlvs, config: &Config, secret: Secret) -> Self {
+    pub(crate) fn embryo(
+        now: Instant,
+        syn: &Packet,
+        theirs: &Tlvs,
+        config: &Arc<Config>,
+        secret: Secret,
+    ) -> Self {
         let irs = syn.seq(false);
         let mut this = Self::new(now, syn.flow(), config, secret, irs, State::SynReceived);
         this.take_over(open::agree(config, theirs, false), u64::from(syn.header().window));
@@ -28,7 +36,7 @@ impl Connection {
     pub(crate) fn from_cookie(
         now: Instant,
         echo: &Packet,
-        config: &Config,
+        config: &Arc<Config>,
         secret: Secret,
         agreed: Agreed,
         window: u64,
@@ -80,7 +88,7 @@ impl Connection {
             // [CDP-ST-12] a wrong ACK number, or a packet of another connection: echo-form RST, REASON 2
             Kind::SynAck | Kind::Data | Kind::Fin | Kind::Pin | Kind::Ack => {
                 self.stats.unexpected += 1;
-                self.control.echo = Some((packet, Reason::UNKNOWN, None));
+                self.control.echo = Some(Box::new((packet, Reason::UNKNOWN, None)));
             }
         }
     }
@@ -90,7 +98,7 @@ impl Connection {
         let theirs = packet.tlvs();
         // [CDP-SYN-6] [CDP-TLV-5] a refused SYN|ACK fails the connect
         if let Some((reason, detail)) = open::refusal(&self.config, &theirs) {
-            self.control.echo = Some((packet, reason, detail));
+            self.control.echo = Some(Box::new((packet, reason, detail)));
             self.advance(Happening::Refused);
             self.end(now, Error::Refused(reason));
             return;
@@ -101,7 +109,7 @@ impl Connection {
         // [CDP-SYN-9] the window of a SYN|ACK is not scaled
         self.take_over(open::agree(&self.config, &theirs, true), u64::from(packet.header().window));
         self.measure_open(now);
-        self.cookie = theirs.cookie;
+        self.cookie = theirs.cookie.map(Box::new);
         self.advance(Happening::SynAck);
         self.open_tries = 0;
         self.control.open = false;
@@ -117,7 +125,7 @@ impl Connection {
         let theirs = packet.tlvs();
         if let Some((reason, detail)) = open::refusal(&self.config, &theirs) {
             self.stats.unexpected += 1;
-            self.control.echo = Some((packet, reason, detail));
+            self.control.echo = Some(Box::new((packet, reason, detail)));
             return;
         }
         self.irs = packet.seq(false);

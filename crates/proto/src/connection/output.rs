@@ -43,7 +43,7 @@ impl Connection {
         if self.state == State::Closed {
             return self.transmit_last_words(head);
         }
-        if let Some((packet, reason, detail)) = self.control.echo.take() {
+        if let Some((packet, reason, detail)) = self.control.echo.take().map(|echo| *echo) {
             return transmit_echo_reset(head, &packet, reason, detail, self.answer_path());
         }
         if !self.state.is_synchronized() {
@@ -70,7 +70,7 @@ impl Connection {
 
     /// RST|ACK or the refusal of a SYN|ACK, and then nothing.
     fn transmit_last_words(&mut self, head: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some((packet, reason, detail)) = self.control.echo.take() {
+        if let Some((packet, reason, detail)) = self.control.echo.take().map(|echo| *echo) {
             return transmit_echo_reset(head, &packet, reason, detail, self.answer_path());
         }
         let reason = self.control.reset.take()?;
@@ -271,7 +271,7 @@ impl Connection {
         let mut header = self.header(Kind::Ack);
         header.ece = self.receiver.acknowledged() && self.cookie.is_none();
         let tlvs = Tlvs {
-            cookie: self.cookie.clone(),
+            cookie: self.cookie.as_deref().cloned(),
             sack: self.told_sack(),
             time: (echoed != 0).then_some(Time { own: 0, echoed }),
             ce_count: (self.told_ce > 0).then_some(self.told_ce),

@@ -69,8 +69,7 @@ fn a_simultaneous_open_makes_one_connection() {
     let now = Instant::from_nanos(5);
     let secret = |iss| Secret { iss: Seq::new(iss), entropy: iss };
     let mut a = Connection::connect(now, flow(), &config, secret(10));
-    let mut b =
-        Connection::connect(now, flow().reversed(), &Config::new(Service::Datagram, 1_444), secret(20));
+    let mut b = Connection::connect(now, flow().reversed(), &Config { coalesce: true, ..config }, secret(20));
     for _ in 0..10 {
         let (from_a, from_b) = (outputs(&mut a, now), outputs(&mut b, now));
         from_a.into_iter().for_each(|packet| b.handle_packet(now, packet));
