@@ -81,6 +81,11 @@ impl Bell {
         fence(Ordering::SeqCst);
     }
 
+    /// Whether nobody has rung since it was set.
+    pub(crate) fn is_set(&self) -> bool {
+        self.sleeps.load(Ordering::Relaxed)
+    }
+
     /// The owner is awake.
     pub(crate) fn clear(&self) {
         self.sleeps.store(false, Ordering::Relaxed);

@@ -14,6 +14,7 @@
 //! | `fiber`, `join`, `control`, `exit`, `cancel` | what is done with a fiber, and by one |
 //! | `worker/` | the scheduler: picks, wakes, steals, timers, posted conditions, sleep |
 //! | `queue`, `lane`, `inbox` | run queues: private, for the taking, and from elsewhere |
+//! | `sleep` | where a worker without a fiber sleeps, and how it is called |
 //! | `stack/`, `block`, `shell`, `job` | regions, control blocks, and what runs in them |
 //! | `switch/` | from a worker's stack to a fiber's, and back |
 //! | `wait/`, `gate`, `latch`, `event` | waiting for an object |
@@ -54,6 +55,7 @@ mod mutex;
 mod once;
 mod queue;
 mod semaphore;
+mod sleep;
 mod wait;
 mod why;
 

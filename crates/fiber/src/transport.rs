@@ -4,8 +4,7 @@
 //! A fiber that waits names its transport's driver. As long as it waits the driver is attended: idle workers poll it, and
 //! one of them sleeps in it rather than at its own bell.
 //!
-//! Races: a worker says where it will sleep, then sets its bell, then looks for news. Who rings it takes the bell down first
-//! and then asks where it sleeps; so it is found wherever it is.
+//! Races: whoever has news for a worker finds it wherever it sleeps; see `sleep`.
 
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;

@@ -30,14 +30,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::task::Waker;
 
+use weft_sync::Parker;
 use weft_sync::scheduler::Driver;
-use weft_sync::{Parker, SpinLock};
 
 use crate::block::{Block, CANCELLED};
-use crate::inbox::{Bell, Inbox};
+use crate::inbox::Inbox;
 use crate::lane::Lane;
 use crate::queue::{Line, Queue};
 use crate::runtime::Shared;
+use crate::sleep::Place;
 use crate::switch::Command;
 use crate::wait::{Claim, claim, word};
 
@@ -78,9 +79,8 @@ pub(crate) struct Worker {
     shared: AtomicPtr<Shared>,
     lane: Lane<Block>,
     inbox: Inbox<Block>,
-    bell: Bell,
-    /// The transport it rests in while it sleeps.
-    rests_in: SpinLock<Option<Arc<dyn Driver>>>,
+    /// Where it sleeps.
+    place: Place<Arc<dyn Driver>>,
     /// The fiber that runs; null while the worker looks after other things.
     pub(crate) running: AtomicPtr<Block>,
     /// Fibers begun and ended here; written by this worker only.
@@ -115,7 +115,7 @@ unsafe impl Send for Worker {}
 
 impl Worker {
     pub(crate) fn new(index: usize) -> Self {
-        let (bell, parker) = Bell::new();
+        let (place, parker) = Place::new();
         let own = Own {
             ready: Line::new(),
             fresh: Queue::new(),
@@ -133,8 +133,7 @@ impl Worker {
             shared: AtomicPtr::new(ptr::null_mut()),
             lane: Lane::new(),
             inbox: Inbox::new(),
-            bell,
-            rests_in: SpinLock::new(None),
+            place,
             running: AtomicPtr::new(ptr::null_mut()),
             spawned: AtomicU64::new(0),
             finished: AtomicU64::new(0),
@@ -308,11 +307,7 @@ impl Worker {
 
     /// Wakes the worker if it sleeps. True if it did.
     pub(crate) fn ring(&self) -> bool {
-        let is_rung = self.bell.ring();
-        if is_rung {
-            self.end_rest();
-        }
-        is_rung
+        self.place.call(|driver| driver.wake())
     }
 }
 

@@ -8,6 +8,7 @@
 //! wake it.
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -108,22 +109,18 @@ impl Worker {
     fn sleep(&self, nap: &mut Duration) {
         let shared = self.shared();
         let driver = shared.drivers.nth(self.index);
-        self.rests_in.lock().clone_from(&driver);
-        self.bell.set();
-        if !self.is_called() {
+        let sleep = |driver: Option<&Arc<dyn Driver>>, is_called: &dyn Fn() -> bool| {
             let limit = self.nap_limit(nap);
             match driver {
-                Some(driver) => self.rest(&*driver, limit),
+                Some(driver) => self.rest(&**driver, is_called, limit),
                 None => self.sleep_alone(limit),
             }
-        }
-        self.bell.clear();
-        let driver = self.rests_in.lock().take();
-        drop(driver);
+        };
+        self.place.sleep(driver.as_ref(), || self.has_news(), sleep);
     }
 
     /// Whether there is something to do.
-    fn is_called(&self) -> bool {
+    fn has_news(&self) -> bool {
         let shared = self.shared();
         !self.inbox.is_empty()
             || self.own(|own| !own.ready.is_empty() || !own.fresh.is_empty())
@@ -132,14 +129,14 @@ impl Worker {
     }
 
     /// Sleeps where the transport's packets come in. The other transports look after themselves meanwhile.
-    fn rest(&self, driver: &dyn Driver, limit: Option<Duration>) {
+    fn rest(&self, driver: &dyn Driver, is_called: &dyn Fn() -> bool, limit: Option<Duration>) {
         let shared = self.shared();
         for other in (1..shared.drivers.len()).filter_map(|offset| shared.drivers.nth(self.index + offset)) {
             other.watch();
         }
         let Some(parker) = self.own(|own| own.parker.take()) else { return };
         let waker = self.own(|own| own.waker.clone());
-        let sleeper = Sleeper { parker: &parker, waker: &waker, is_called: &|| self.is_called() };
+        let sleeper = Sleeper { parker: &parker, waker: &waker, is_called };
         driver.rest(&sleeper, Some(limit.map_or(QUIET, |limit| limit.min(QUIET))));
         self.own(|own| own.parker = Some(parker));
         shared.check_signal();
@@ -152,15 +149,6 @@ impl Worker {
             shared.check_signal();
             shared.report_deadlock();
             self.park_until_woken();
-        }
-    }
-
-    /// The bell of a worker has been rung: wherever it sleeps, it wakes.
-    #[cold]
-    pub(super) fn end_rest(&self) {
-        let driver = self.rests_in.lock().clone();
-        if let Some(driver) = driver {
-            driver.wake();
         }
     }
 
