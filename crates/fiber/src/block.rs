@@ -11,6 +11,7 @@ use crate::job::{self, Job, PAYLOAD};
 use crate::latch::Latch;
 use crate::name::Name;
 use crate::queue::{Link, Linked};
+use crate::refs::Refs;
 use crate::runtime::Shared;
 use crate::stack::Region;
 use crate::storage::Locals;
@@ -76,7 +77,7 @@ pub(crate) struct Block {
     pub(crate) is_shielded: Cell<bool>,
     sleeps_deep: Cell<bool>,
     pub(crate) context: Context,
-    pub(crate) refs: AtomicU32,
+    pub(crate) refs: Refs,
     pub(crate) job: Cell<&'static Job>,
     pub(crate) latch: Latch,
     /// Zero if the region is free.
@@ -137,7 +138,7 @@ impl Block {
             is_shielded: Cell::new(false),
             sleeps_deep: Cell::new(false),
             context: Context::new(region, place),
-            refs: AtomicU32::new(0),
+            refs: Refs::new(),
             job: Cell::new(&Job::NONE),
             latch: Latch::new(),
             id: AtomicU64::new(0),
@@ -174,8 +175,7 @@ impl Block {
         self.latch.reset();
         self.permit.reset();
         self.name.clear();
-        // One for the fiber itself, one for the handle.
-        self.refs.store(2, Ordering::Relaxed);
+        self.refs.reset();
         self.id.store(id, Ordering::Relaxed);
     }
 
@@ -191,12 +191,7 @@ impl Block {
     /// Inlined, as are its callers up to the object: each return across the switch is one the processor predicts wrong.
     #[inline(always)]
     pub(crate) fn wait(&self, why: Why, object: usize, deadline: Option<Instant>) -> Outcome {
-        self.object.store(object, Ordering::Relaxed);
-        self.why.store(why as u8, Ordering::Relaxed);
-        // SAFETY: a fiber that runs has a home, which outlives it.
-        let home = unsafe { &*self.home.load(Ordering::Relaxed) };
-        self.since.store(home.clock(), Ordering::Relaxed);
-        trace::waits(why, object);
+        self.begin_wait(why, object);
         let is_unwinding = std::thread::panicking();
         self.sleeps_deep.set(is_unwinding || self.is_shielded.get());
         if deadline.is_none() && !is_unwinding {
@@ -204,8 +199,25 @@ impl Block {
         } else {
             self.wait_at_home(deadline);
         }
-        self.why.store(0, Ordering::Relaxed);
+        self.end_wait();
         Outcome::of(self.node.word().load(Ordering::Acquire))
+    }
+
+    /// Says what it waits for from now on.
+    #[inline(always)]
+    pub(crate) fn begin_wait(&self, why: Why, object: usize) {
+        self.object.store(object, Ordering::Relaxed);
+        self.why.store(why as u8, Ordering::Relaxed);
+        // SAFETY: a fiber that runs has a home, which outlives it.
+        let home = unsafe { &*self.home.load(Ordering::Relaxed) };
+        self.since.store(home.clock(), Ordering::Relaxed);
+        trace::waits(why, object);
+    }
+
+    /// It waits no more.
+    #[inline(always)]
+    pub(crate) fn end_wait(&self) {
+        self.why.store(0, Ordering::Relaxed);
     }
 
     /// The worker keeps a timer for it, or the thread counts its panic: it must wake here.

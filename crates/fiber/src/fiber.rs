@@ -31,7 +31,7 @@ impl Fiber {
     /// A reference to a block that others hold.
     pub(crate) fn share(block: NonNull<Block>) -> Self {
         // SAFETY: the caller has the block.
-        unsafe { block.as_ref() }.refs.fetch_add(1, Ordering::Relaxed);
+        unsafe { block.as_ref() }.refs.share();
         Self(block)
     }
 

@@ -15,7 +15,7 @@ use crate::fiber::Fiber;
 use crate::job;
 use crate::latch::Refusal;
 use crate::wait::Outcome;
-use crate::worker;
+use crate::worker::{self, Awaited};
 
 /// The right to a fiber's result. Dropping it gives up the result; the fiber runs on.
 #[must_use = "dropping the handle gives up the fiber's result"]
@@ -50,8 +50,13 @@ impl<T> JoinHandle<T> {
     #[inline]
     pub fn join(self) -> Result<T, JoinError> {
         let block = self.fiber.block();
+        let awaited =
+            if block.latch.is_open() { Awaited::NotRun } else { worker::run_awaited(self.fiber.place()) };
+        if awaited == Awaited::Cancelled {
+            cancel::unwind();
+        }
         if !block.latch.is_open() || block.latch.is_refused() || block.ending.get() != Ending::Value {
-            wait(block, None)?;
+            wait_for_end(block, awaited)?;
             if block.ending.get() != Ending::Value {
                 check(block, true)?;
             }
@@ -160,6 +165,21 @@ pub(crate) fn wait(block: &Block, deadline: Option<Instant>) -> Result<(), JoinE
     match cancel::unwind_if(wait_outcome(block, deadline)?) {
         Outcome::TimedOut => Err(JoinError::TimedOut),
         Outcome::Signalled | Outcome::Cancelled => Ok(()),
+    }
+}
+
+/// Waits for the end of a fiber that its only joiner may have run.
+#[inline]
+fn wait_for_end(block: &Block, awaited: Awaited) -> Result<(), JoinError> {
+    if awaited == Awaited::NotRun {
+        return wait(block, None);
+    }
+    match block.latch.wait_announced() {
+        Ok(outcome) => {
+            cancel::unwind_if(outcome);
+            Ok(())
+        }
+        Err(_) => Err(JoinError::Detached),
     }
 }
 

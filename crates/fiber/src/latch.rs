@@ -60,14 +60,29 @@ impl Latch {
         Self { word: AtomicU32::new(0), joiners: AtomicUsize::new(0), state: UnsafeCell::new(State::new()) }
     }
 
-    /// Makes it as new. Nobody else has it.
+    /// Makes it as new. Nobody else has it, and nobody waits, so the lists are empty.
     #[cfg(not(loom))]
     #[inline]
     pub(crate) fn reset(&self) {
         self.word.store(0, Ordering::Relaxed);
         self.joiners.store(0, Ordering::Relaxed);
-        // SAFETY: the caller has it alone.
-        self.state.with_mut(|state| unsafe { *state = State::new() });
+    }
+
+    /// Counts the only one who ever joins, before it waits: so nobody detaches the fiber meanwhile. False if it is detached
+    /// or has ended, or is being detached.
+    #[inline(always)]
+    pub(crate) fn announce(&self) -> bool {
+        let can_wait = self.word.load(Ordering::Relaxed) == 0;
+        if can_wait {
+            self.joiners.store(1, Ordering::Relaxed);
+        }
+        can_wait
+    }
+
+    /// Opens it for a joiner who has announced itself, does not wait yet, and is the only one to refer to the fiber.
+    #[inline(always)]
+    pub(crate) fn open_alone(&self) {
+        self.word.store(self.word.load(Ordering::Relaxed) | OPEN, Ordering::Relaxed);
     }
 
     #[inline]
@@ -118,13 +133,27 @@ impl Latch {
 
     /// Waits until it is open.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<Outcome, Refusal> {
+        self.wait_as(1, deadline)
+    }
+
+    /// The same, for the joiner who has announced itself.
+    #[cold]
+    pub(crate) fn wait_announced(&self) -> Result<Outcome, Refusal> {
+        self.wait_as(0, None)
+    }
+
+    /// Waits as so many joiners that are not counted yet: one, or none.
+    fn wait_as(&self, uncounted: usize, deadline: Option<Instant>) -> Result<Outcome, Refusal> {
         let seat = Seat::take();
         let node = seat.node();
         let queued = self.locked(|state, word| match word {
-            _ if word & REFUSED != 0 => (Err(Refusal::Detached), word),
+            _ if word & REFUSED != 0 => {
+                self.joiners.store(self.joiners() + uncounted - 1, Ordering::Relaxed);
+                (Err(Refusal::Detached), word)
+            }
             _ if word & OPEN != 0 => (Ok(None), word),
             _ => {
-                let joiners = self.joiners() + 1;
+                let joiners = self.joiners() + uncounted;
                 self.joiners.store(joiners, Ordering::Relaxed);
                 // SAFETY: the node stays until the wait has ended, and is removed below unless it was popped.
                 unsafe { state.waiters.push(node) };

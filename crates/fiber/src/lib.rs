@@ -17,7 +17,7 @@
 //! | `sleep` | where a worker without a fiber sleeps, and how it is called |
 //! | `stack/`, `block`, `shell`, `job` | regions, control blocks, and what runs in them |
 //! | `switch/` | from a worker's stack to a fiber's, and back |
-//! | `wait/`, `gate`, `latch`, `event` | waiting for an object |
+//! | `wait/`, `gate`, `latch`, `event`, `refs` | waiting for an object, and how long it lives |
 //! | `mutex`, `semaphore`, `condvar`, `barrier`, `once` | the objects, for fibers and threads |
 //! | `local`, `shared` | locks for one thread, and for several processes |
 //! | `transport` | calls of a transport that wait, and idle workers that drive it |
@@ -54,6 +54,7 @@ mod latch;
 mod mutex;
 mod once;
 mod queue;
+mod refs;
 mod semaphore;
 mod sleep;
 mod wait;

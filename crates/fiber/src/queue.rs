@@ -76,6 +76,13 @@ impl<T: Linked> Queue<T> {
         self.head.is_null()
     }
 
+    /// Whether `element` is the first.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub(crate) fn is_first(&self, element: NonNull<T>) -> bool {
+        ptr::eq(self.head, element.as_ptr())
+    }
+
     #[inline(always)]
     pub(crate) fn push_back(&mut self, element: NonNull<T>) {
         let link = link(element);

@@ -25,8 +25,8 @@ impl<D: Clone> Place<D> {
         (Self { bell, rests_in: SpinLock::new(None) }, parker)
     }
 
-    /// Has the worker sleep, in `driver` if there is one, unless it `has_news`. `sleep` is given what says whether it is called;
-    /// once it is, it is not called again before it sleeps anew.
+    /// Has the worker sleep, in `driver` if there is one, unless it `has_news`. `sleep` is given what says whether it is
+    /// called; once it is, it is not called again before it sleeps anew.
     pub(crate) fn sleep(
         &self,
         driver: Option<&D>,

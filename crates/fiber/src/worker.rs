@@ -15,12 +15,14 @@
 //! runs within a bounded number of switches.
 
 mod attend;
+mod awaited;
 mod ending;
 mod idle;
 mod posted;
 mod reserve;
 mod timers;
 
+pub(crate) use awaited::{Awaited, run_awaited};
 pub(crate) use posted::Posted;
 pub(crate) use reserve::{release, take_one};
 
@@ -196,26 +198,37 @@ impl Worker {
     fn execute(&self, block: NonNull<Block>) {
         // SAFETY: what is in a queue lives.
         let fiber = unsafe { block.as_ref() };
-        if !self.may_run(fiber) {
-            return;
+        if self.may_run(fiber) {
+            while self.settle(block, self.resume(block, ptr::null_mut())) {}
         }
-        loop {
-            self.running.store(block.as_ptr(), Ordering::Relaxed);
-            let runs = fiber.life.enter();
-            // SAFETY: this worker has the fiber, which is ready.
-            let command = unsafe { fiber.context.resume(fiber) };
-            fiber.life.leave(runs);
-            self.running.store(ptr::null_mut(), Ordering::Relaxed);
-            self.own(|own| own.fresh_first = command == Command::Yield);
-            match command {
-                Command::Yield => self.push(block),
-                Command::Park if self.has_parked(fiber) => {}
-                Command::Park => continue,
-                Command::Exit => self.finish(block),
-                Command::Overflow => self.bury(block),
-            }
-            return;
+    }
+
+    /// Runs a fiber until it leaves its stack; then this worker runs `after` again, or nothing.
+    #[inline(always)]
+    fn resume(&self, block: NonNull<Block>, after: *mut Block) -> Command {
+        // SAFETY: the worker has the fiber, which is ready.
+        let fiber = unsafe { block.as_ref() };
+        self.running.store(block.as_ptr(), Ordering::Relaxed);
+        let runs = fiber.life.enter();
+        // SAFETY: as above.
+        let command = unsafe { fiber.context.resume(fiber) };
+        fiber.life.leave(runs);
+        self.running.store(after, Ordering::Relaxed);
+        self.own(|own| own.fresh_first = command == Command::Yield);
+        command
+    }
+
+    /// Does what a fiber asked for that has left its stack. True if it shall be run on at once.
+    #[inline(always)]
+    fn settle(&self, block: NonNull<Block>, command: Command) -> bool {
+        match command {
+            Command::Yield => self.push(block),
+            // SAFETY: a fiber that has left its stack and not ended lives.
+            Command::Park => return !self.has_parked(unsafe { block.as_ref() }),
+            Command::Exit => self.finish(block),
+            Command::Overflow => self.bury(block),
         }
+        false
     }
 
     /// Makes this worker the fiber's home when it starts; sends away a fiber that is bound elsewhere.

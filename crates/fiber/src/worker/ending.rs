@@ -12,13 +12,31 @@ impl Worker {
     pub(super) fn finish(&self, block: NonNull<Block>) {
         // SAFETY: the fiber's own reference is given up at the end of this function only.
         let fiber = unsafe { block.as_ref() };
+        self.count_end(fiber);
+        fiber.latch.open();
+        release(block);
+    }
+
+    /// The same for its joiner, who calls this: if nobody else refers to it, nothing is exchanged.
+    #[inline(always)]
+    pub(super) fn finish_for_joiner(&self, block: NonNull<Block>) {
+        // SAFETY: the joiner keeps its reference.
+        let fiber = unsafe { block.as_ref() };
+        if fiber.refs.give_up_alone() {
+            self.count_end(fiber);
+            fiber.latch.open_alone();
+        } else {
+            self.finish(block);
+        }
+    }
+
+    #[inline(always)]
+    fn count_end(&self, fiber: &Block) {
         if fiber.latch.is_refused() {
             self.shared().detached.fetch_sub(1, Ordering::Relaxed);
         }
         self.finished.store(self.finished.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         fiber.life.end();
-        fiber.latch.open();
-        release(block);
     }
 
     /// A fiber has come to the end of its stack. What is on it may be borrowed, so it is never used again.
@@ -32,11 +50,7 @@ impl Worker {
             fiber.region.usable()
         );
         fiber.ending.set(Ending::Overflowed);
-        if fiber.latch.is_refused() {
-            self.shared().detached.fetch_sub(1, Ordering::Relaxed);
-        }
-        self.finished.store(self.finished.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        fiber.life.end();
+        self.count_end(fiber);
         fiber.latch.open();
     }
 }

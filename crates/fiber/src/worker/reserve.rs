@@ -74,8 +74,7 @@ pub(crate) fn take_one(shared: &Shared, size: usize) -> Result<NonNull<Block>, S
 pub(crate) fn release(block: NonNull<Block>) {
     // SAFETY: the reference that is given up keeps the block.
     let fiber = unsafe { block.as_ref() };
-    // Who has the only reference need not count it down: nobody else can make another one.
-    if fiber.refs.load(Ordering::Acquire) == 1 || fiber.refs.fetch_sub(1, Ordering::AcqRel) == 1 {
+    if fiber.refs.give_up() {
         free(block, fiber);
     }
 }

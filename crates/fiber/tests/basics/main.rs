@@ -2,6 +2,7 @@
 
 #![cfg(not(loom))]
 
+mod joining;
 mod life;
 mod runtime;
 mod waiting;
