@@ -60,7 +60,7 @@ impl fmt::Display for Listed {
             write!(f, " at {object:#x}")?;
         }
         if let Some(waited) = self.waited {
-            write!(f, ", since {waited:.1?}")?;
+            write!(f, ", for {waited:.1?}")?;
         }
         if let Some(worker) = self.worker {
             write!(f, ", worker {worker}")?;

@@ -41,7 +41,7 @@ fn line(fiber: &Value) -> String {
         line += &format!(" at {object}");
     }
     if let Some(nanos) = fiber["waited_ns"].as_u64() {
-        line += &format!(", since {}", units::duration(Duration::from_nanos(nanos)));
+        line += &format!(", for {}", units::duration(Duration::from_nanos(nanos)));
     }
     if fiber["has_deadline"].as_bool() == Some(true) {
         line += ", with a deadline";
@@ -78,7 +78,7 @@ mod tests {
         let all = lines("job", &runtime, true).join("\n");
         for part in [
             "\"echo\" (1.7)",
-            "waits for something to receive at 0x7f00, since 1.50 ms, with a deadline, worker 1, 2 joiners",
+            "waits for something to receive at 0x7f00, for 1.50 ms, with a deadline, worker 1, 2 joiners",
             "stack 1.00 KiB of 56.0 KiB, at most 2.00 KiB",
             "0.3                       runs, worker 0",
             "and 1 more",

@@ -67,7 +67,8 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// [`Code::Source`] or [`Code::Usage`] if the file cannot be read or is wrong, or names no such I/O node, [`Code::Address`] if an address of its cannot be bound.
+/// [`Code::Source`] or [`Code::Usage`] if the file cannot be read or is wrong, or names no such I/O node, [`Code::Address`] if
+/// an address of its cannot be bound.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let (file, member) = own(args)?;
     let links = open_links(args, &file, &member)?;

@@ -34,8 +34,8 @@ pub struct NodeFlags {
 
     /// What carries the packets: udp, or packet:INTERFACE for Ethernet frames without IP and UDP [default: udp]
     ///
-    /// Both ends need the same. Ethernet needs the capability CAP_NET_RAW and reaches hosts on the same Ethernet, which are named by
-    /// the Ethernet address of their interface, such as 02:00:00:00:00:2a, in place of HOST.
+    /// Both ends need the same. Ethernet needs the capability CAP_NET_RAW and reaches hosts on the same Ethernet, which are
+    /// named by the Ethernet address of their interface, such as 02:00:00:00:00:2a, in place of HOST.
     #[arg(long, value_name = "LINK", default_value_t, hide_default_value = true, conflicts_with = "bind")]
     pub link: LinkChoice,
 
