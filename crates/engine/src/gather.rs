@@ -69,7 +69,7 @@ const BATCH_BYTES: usize = 24 << 10;
 /// Bytes of a stream that may wait for their first transmission.
 const UNSENT_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a stream that make a batch of full packets; less waits for more while sends come one after the other.
-const CORK_BYTES: usize = 62 << 10;
+const CORK_BYTES: usize = crate::outbox::BATCH_BYTES;
 /// How often the service thread looks while messages gather.
 pub(crate) const WATCH_NAP: Duration = Duration::from_micros(60);
 /// How long it keeps looking after the last burst.
@@ -151,12 +151,14 @@ impl Core {
         }
     }
 
-    /// Before a transmission: what waits for a full batch leaves when the last one is long ago.
+    /// Before a transmission: what waits for a full batch leaves when that has come together, or the last one is long ago.
     #[inline]
     pub(crate) fn ease_cork(&self, slot: &Slot, live: &mut Live, now: Instant) {
-        if live.is_corked && now - slot.sent_at() >= QUANTUM_BUSY {
-            live.set_cork(0);
+        if !live.is_corked {
+            return;
         }
+        let is_late = now - slot.sent_at() >= QUANTUM_BUSY;
+        live.set_cork(if is_late { 0 } else { CORK_BYTES });
     }
 
     /// After a transmission: what still waits for a full batch is listed for the service thread.

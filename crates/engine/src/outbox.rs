@@ -15,7 +15,7 @@ use crate::waiters::Wake;
 
 /// Bytes after which a batch goes to the link before more is polled: one kernel buffer of many packets, so that the
 /// other end works on the first while this end makes the second.
-const BATCH_BYTES: usize = 63 << 10;
+pub(crate) const BATCH_BYTES: usize = 63 << 10;
 /// Packets likewise.
 const BATCH_PACKETS: usize = 128;
 

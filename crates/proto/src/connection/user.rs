@@ -34,10 +34,10 @@ impl Connection {
         Ok(len)
     }
 
-    /// New data of the stream waits until there are `bytes` of it, or the user closes; 0 lets it go. What was sent before
-    /// is sent again all the same.
+    /// New data of the stream waits where there are less than `bytes` of it, until the next such call or the user closes;
+    /// where there are as many all of it may go. What was sent before is sent again all the same.
     pub fn cork(&mut self, bytes: usize) {
-        self.sender.cork_bytes = bytes;
+        self.sender.is_corked = self.sender.queue.bytes() < bytes;
     }
 
     fn check_sendable(&self) -> Result<(), SendError> {

@@ -101,8 +101,8 @@ pub(crate) struct Sender {
     pacing: bool,
     /// Packets a second that the controller wants; worked out when it has learnt something, not for every packet.
     pacing_rate: Option<u64>,
-    /// New data waits until there is so much of it.
-    pub(crate) cork_bytes: usize,
+    /// New data waits for more of it.
+    pub(crate) is_corked: bool,
 }
 
 impl Sender {
@@ -132,7 +132,7 @@ impl Sender {
             give_up_tries: config.give_up_tries,
             pacing: config.pacing,
             pacing_rate: None,
-            cork_bytes: 0,
+            is_corked: false,
         }
     }
 

@@ -64,7 +64,7 @@ impl Sender {
 
     /// Whether new data waits for more of it.
     fn is_corked(&self) -> bool {
-        self.queue.bytes() < self.cork_bytes && self.fin != Fin::Queued
+        self.is_corked && self.fin != Fin::Queued
     }
 
     /// [CDP-WND-6] no DAT at or after SND.EDGE; [CDP-WND-7] a FIN may take SND.EDGE itself.

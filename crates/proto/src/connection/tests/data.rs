@@ -45,6 +45,20 @@ fn a_stream_is_bytes_both_ways() {
     assert_eq!(pair.client.stats(pair.now).retransmitted, 0);
 }
 
+/// What is too little waits for more; what is enough leaves whole, and not only until too little of it is left.
+#[test]
+fn a_cork_holds_back_what_is_too_little() {
+    let mut pair = Pair::of(Service::Stream);
+    for (bytes, waiting, packets) in [(4_000, 4_000, 0), (1_000, 5_000, 4), (1_000, 1_000, 0)] {
+        pair.client.send(&vec![7; bytes]).unwrap();
+        assert_eq!(pair.client.waiting().0, waiting);
+        pair.client.cork(4_500);
+        assert_eq!(outputs(&mut pair.client, pair.now).len(), packets, "{waiting} bytes wait");
+    }
+    pair.client.cork(0);
+    assert_eq!(outputs(&mut pair.client, pair.now).len(), 1);
+}
+
 /// [CDP-SEAL-3] [CDP-SEQ-9] A damaged packet is not current and changes nothing.
 #[test]
 fn a_damaged_packet_changes_nothing() {
