@@ -4,6 +4,7 @@
 //! service messages are cut into packets as they come, so that small ones share the packet that is still open
 //! (section 7, "Coalescing"); a stream is cut when it leaves, so that a later change of the MSS still counts.
 
+mod chunks;
 mod recut;
 
 use std::collections::VecDeque;
@@ -12,8 +13,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use weft_base::Service;
 use weft_wire::records;
 
-/// Bytes of the largest chunk; one allocation for some 44 packets of 1472 bytes.
-const CHUNK_BYTES: usize = 64 << 10;
+use chunks::Chunks;
 
 /// A message of less than this part of a packet is not split: what it leaves open costs less than to join it again.
 const SMALL_PART: usize = 2;
@@ -39,7 +39,7 @@ pub(crate) struct SendQueue {
     /// Records in the open packet.
     open_records: usize,
     bytes: usize,
-    next_chunk: usize,
+    chunks: Chunks,
 }
 
 impl SendQueue {
@@ -53,7 +53,7 @@ impl SendQueue {
             tail: BytesMut::new(),
             open_records: 0,
             bytes: 0,
-            next_chunk: 0,
+            chunks: Chunks::default(),
         }
     }
 
@@ -71,6 +71,7 @@ impl SendQueue {
             self.finish_packet();
         }
         self.mss = usize::from(mss);
+        self.chunks = Chunks::default();
         if self.may_split && self.ready.iter().any(|packet| packet.payload.len() > self.mss) {
             self.cut_again();
         }
@@ -147,8 +148,14 @@ impl SendQueue {
         };
         self.ready = VecDeque::new();
         self.tail = BytesMut::new();
+        self.chunks.forget();
         self.bytes = 0;
         packets
+    }
+
+    /// Nothing is in flight: memory that is held for later is given back.
+    pub(crate) fn rest(&mut self) {
+        self.chunks.forget();
     }
 
     fn push_bytes(&mut self, mut data: &[u8]) {
@@ -156,7 +163,7 @@ impl SendQueue {
         while !data.is_empty() {
             if self.tail.len() == self.tail.capacity() || self.tail.capacity() < self.mss {
                 self.retire_tail();
-                self.open_chunk(data.len());
+                self.chunks.replace(&mut self.tail, data.len(), self.mss);
             }
             let room = self.tail.capacity() - self.tail.len();
             let (now, later) = data.split_at(room.min(data.len()));
@@ -265,17 +272,8 @@ impl SendQueue {
     fn reserve(&mut self, bytes: usize) {
         debug_assert!(self.tail.is_empty(), "an open packet never moves");
         if self.tail.capacity() < bytes {
-            self.open_chunk(bytes);
+            self.chunks.replace(&mut self.tail, bytes, self.mss);
         }
-    }
-
-    /// A fresh chunk of whole packets; each is twice the one before, so that a quiet connection holds little.
-    fn open_chunk(&mut self, bytes: usize) {
-        let whole = |bytes: usize| bytes.div_ceil(self.mss) * self.mss;
-        let most = (CHUNK_BYTES / self.mss).max(1) * self.mss;
-        let size = whole(bytes.max(self.next_chunk)).min(most).max(bytes.min(self.mss));
-        self.next_chunk = (size * 2).min(most);
-        self.tail = BytesMut::with_capacity(size);
     }
 }
 

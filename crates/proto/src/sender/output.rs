@@ -151,6 +151,7 @@ impl Sender {
     /// Sets the retransmission timer and the tail probe; `restart` if the oldest number changed or went again.
     pub(super) fn rearm(&mut self, now: Instant, restart: bool, timers: &mut Timers) {
         if self.flight.is_empty() {
+            self.queue.rest();
             timers.stop(Timer::Retransmit);
             timers.stop(Timer::TailProbe);
             timers.stop(Timer::Reorder);
