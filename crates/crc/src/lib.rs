@@ -31,19 +31,6 @@ pub fn append(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
 }
 
-/// Copies `bytes` behind those of `to`, and returns what [`append`] would: the sum costs no more than without the copy.
-#[must_use]
-#[inline]
-pub fn append_copying(crc: u32, bytes: &[u8], to: &mut Vec<u8>) -> u32 {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("pclmulqdq") {
-        // SAFETY: the processor has the two features that the function needs.
-        return unsafe { x86::append_copying(crc, bytes, to) };
-    }
-    to.extend_from_slice(bytes);
-    crc32c::crc32c_append(crc, bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -72,9 +59,6 @@ mod tests {
         let mut crc = 0;
         for len in 0..bytes.len() {
             assert_eq!(crc32c(&bytes[..len]), crc, "{len}");
-            let mut copy = Vec::new();
-            assert_eq!(append_copying(0, &bytes[..len], &mut copy), crc, "{len}");
-            assert!(copy == bytes[..len], "{len}");
             crc = slow(crc, &bytes[len..=len]);
         }
     }
@@ -97,9 +81,6 @@ mod tests {
             let (a, b) = bytes.split_at(cut.index(bytes.len() + 1));
             prop_assert_eq!(append(append(crc, a), b), slow(crc, bytes));
             prop_assert_eq!(append(crc, bytes), crc32c::crc32c_append(crc, bytes));
-            let mut copy = a.to_vec();
-            prop_assert_eq!(append_copying(crc, b, &mut copy), append(crc, b));
-            prop_assert_eq!(copy, bytes);
         }
     }
 }

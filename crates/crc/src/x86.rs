@@ -10,8 +10,6 @@ use std::arch::x86_64::{
     _mm_clmulepi64_si128, _mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64, _mm_cvtsi32_si128, _mm_cvtsi128_si64,
 };
 
-use std::mem::MaybeUninit;
-
 /// The polynomial, reflected.
 const POLYNOMIAL: u32 = 0x82F6_3B78;
 /// Words of eight bytes that one part may have: 12 KiB in three of them.
@@ -42,50 +40,6 @@ const fn times_x(mut value: u32, times: u32) -> u32 {
         done += 1;
     }
     value
-}
-
-/// As [`append`], with a copy of `bytes` behind those of `to`.
-#[target_feature(enable = "sse4.2,pclmulqdq")]
-pub(crate) fn append_copying(crc: u32, mut bytes: &[u8], to: &mut Vec<u8>) -> u32 {
-    to.reserve(bytes.len());
-    let mut sum = u64::from(!crc);
-    loop {
-        let words = (bytes.len() / 24).min(WORDS_MAX);
-        if words < WORDS_MIN {
-            to.extend_from_slice(bytes);
-            return !one_stream(sum, bytes);
-        }
-        let (parts, rest) = bytes.split_at(3 * 8 * words);
-        sum = three_streams_copying(sum, parts, words, &mut to.spare_capacity_mut()[..parts.len()]);
-        // SAFETY: the call above wrote so many bytes to the spare capacity, from its start on.
-        unsafe { to.set_len(to.len() + parts.len()) };
-        bytes = rest;
-    }
-}
-
-/// As [`three_streams`], with a copy of `parts` to all of `copy`, which has their length.
-#[target_feature(enable = "sse4.2,pclmulqdq")]
-fn three_streams_copying(sum: u64, parts: &[u8], words: usize, copy: &mut [MaybeUninit<u8>]) -> u64 {
-    let (words_of_all, _) = parts.as_chunks::<8>();
-    let (copies_of_all, _) = copy.as_chunks_mut::<8>();
-    assert_eq!((words_of_all.len(), copies_of_all.len()), (3 * words, 3 * words), "three equal parts");
-    let (first, others) = words_of_all.split_at(words);
-    let (second, third) = others.split_at(words);
-    let (first_copy, others) = copies_of_all.split_at_mut(words);
-    let (second_copy, third_copy) = others.split_at_mut(words);
-    let (mut a, mut b, mut c) = (sum, 0, 0);
-    for at in 0..words {
-        a = _mm_crc32_u64(a, copied(first[at], &mut first_copy[at]));
-        b = _mm_crc32_u64(b, copied(second[at], &mut second_copy[at]));
-        c = _mm_crc32_u64(c, copied(third[at], &mut third_copy[at]));
-    }
-    times_power(a, 2 * words) ^ times_power(b, words) ^ c
-}
-
-#[inline]
-fn copied(word: [u8; 8], copy: &mut [MaybeUninit<u8>; 8]) -> u64 {
-    *copy = word.map(MaybeUninit::new);
-    u64::from_le_bytes(word)
 }
 
 /// The CRC32C of what `crc` is that of, and `bytes` behind it.

@@ -78,28 +78,6 @@ pub fn emit_data(head: &mut Vec<u8>, header: &Header, body: &[u8], sealed: bool)
     head.extend_from_slice(&bytes);
 }
 
-/// Appends a whole DAT packet, as [`emit_data`] and then `body`: one pass over the body copies it and sums it up.
-///
-/// # Panics
-///
-/// If `body` is longer than 65507 bytes.
-pub fn emit_data_whole(packet: &mut Vec<u8>, header: &Header, body: &[u8], sealed: bool) {
-    if !sealed || !header.kind.is_sealed() {
-        emit_data(packet, header, body, sealed);
-        packet.extend_from_slice(body);
-        return;
-    }
-    // [CDP-LIM-11] a packet has at most 65535 bytes
-    assert!(body.len() <= usize::from(MSS_MAX), "a data segment of {} bytes fits no packet", body.len());
-    let start = packet.len();
-    let mut head = Header { length: packet_length(HEADER_LEN + body.len()), ..*header }.emit();
-    packet.reserve(HEADER_LEN + body.len());
-    packet.extend_from_slice(&head);
-    let checksum = seal::checksum_copying(&head, body, packet);
-    apply_seal(&mut head, checksum);
-    packet[start..start + HEADER_LEN].copy_from_slice(&head);
-}
-
 /// Appends a whole control packet: header and `tlvs`.
 ///
 /// LENGTH, CRC, PAD and the seal are computed. TLVs that `header.kind` may not carry are a mistake of the caller.

@@ -13,12 +13,6 @@ pub(crate) fn checksum(head: &[u8; HEADER_LEN], rest: &[u8]) -> u32 {
     weft_crc::append(weft_crc::crc32c(&head.0), rest)
 }
 
-/// As [`checksum`], with a copy of `rest` behind the bytes of `to`.
-#[must_use]
-pub(crate) fn checksum_copying(head: &[u8; HEADER_LEN], rest: &[u8], to: &mut Vec<u8>) -> u32 {
-    weft_crc::append_copying(weft_crc::crc32c(&mask(head, true).0), rest, to)
-}
-
 /// The value of the CRC TLV at `value_at` of `rest` (bytes after the header): the CRC32C of the packet with the
 /// mutable bits and this value zero.
 #[must_use]

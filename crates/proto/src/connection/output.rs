@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use weft_base::Instant;
-use weft_wire::emit::{echo_reset, emit_control, emit_data, emit_data_whole};
+use weft_wire::emit::{echo_reset, emit_control, emit_data};
 use weft_wire::{Emit, Grease, HEADER_LEN, Header, Kind, Reason, Time, Tlvs};
 
 use super::{Connection, no_body};
@@ -16,16 +16,12 @@ use crate::sender::Numbered;
 use crate::stats::LimitedBy;
 use crate::timers::Timer;
 
-/// A data segment up to this size is copied behind its head while it is summed up; a link gathers longer ones where they
-/// lie.
-const WHOLE_BYTES: usize = 2_048;
-
 /// One packet to be sent: its head lies in the buffer that was handed to `poll_transmit`, its body follows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Where the head lies: the header and, in control packets, the TLVs; the whole packet where that is small.
+    /// Where the head lies: the header and, in control packets, the TLVs.
     pub head: Range<usize>,
-    /// The data segment where it is large, else empty.
+    /// The data segment.
     pub body: Bytes,
     /// The packet exceeds the present limit of the path and may be cut by IP (CDP-MTU-6).
     pub may_fragment: bool,
@@ -239,17 +235,11 @@ impl Connection {
         // [CDP-MTU-6] one that exceeds the present limit of its path may be cut by IP, all others may not
         let is_default = numbered.path == self.paths().default_path();
         let may_fragment = numbered.payload.len() > usize::from(self.sender.mtu.limit(is_default));
-        let body = if numbered.payload.len() <= WHOLE_BYTES {
-            emit_data_whole(head, header, &numbered.payload, self.agreed.sealed);
-            no_body()
-        } else {
-            emit_data(head, header, &numbered.payload, self.agreed.sealed);
-            numbered.payload
-        };
+        emit_data(head, header, &numbered.payload, self.agreed.sealed);
         self.stats.packets_sent += 1;
         Transmit {
             head: start..head.len(),
-            body,
+            body: numbered.payload,
             may_fragment,
             attempt: numbered.attempt,
             path: numbered.path,

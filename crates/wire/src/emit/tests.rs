@@ -21,20 +21,6 @@ fn data(len: usize) -> Packet {
     packet(&bytes)
 }
 
-#[test]
-fn a_packet_made_in_one_pass_is_the_same() {
-    for len in [0, 1, 47, 48, 143, 144, 145, 1444, 9_000, 65_507] {
-        for (sealed, kind) in [(true, Kind::Data), (false, Kind::Data)] {
-            let body: Vec<u8> = (0..len).map(|at: usize| at.to_le_bytes()[0]).collect();
-            let (mut parts, mut whole) = (b"before".to_vec(), b"before".to_vec());
-            emit_data(&mut parts, &header(kind), &body, sealed);
-            parts.extend_from_slice(&body);
-            emit_data_whole(&mut whole, &header(kind), &body, sealed);
-            assert!(parts == whole, "{len} bytes, sealed: {sealed}");
-        }
-    }
-}
-
 /// [CDP-LIM-11] The longest packet has 65535 bytes.
 #[test]
 fn the_longest_packet_passes() {
