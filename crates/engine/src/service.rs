@@ -95,6 +95,8 @@ fn stand_by(port: &Port, parker: &Parker, now: Instant) {
 /// The loop of a dedicated worker.
 pub(crate) fn work(core: &Arc<Core>, index: usize, spin: bool) {
     let port = core.port(index);
+    let parker = Parker::new();
+    port.set_service_waker(parker.unparker());
     port.set_service(Service::Leading);
     while !core.is_stopping.load(Ordering::SeqCst) {
         let taken = core.try_turn(port, Runner::Service, clock::now());
@@ -102,17 +104,17 @@ pub(crate) fn work(core: &Arc<Core>, index: usize, spin: bool) {
         match taken {
             Some(count) if count > 0 => {}
             Some(_) if spin => std::hint::spin_loop(),
-            _ => rest(core, port),
+            _ => rest(core, port, &parker),
         }
     }
 }
 
 /// A worker with nothing to do sleeps on the link, or naps while another does.
-fn rest(core: &Arc<Core>, port: &Port) {
+fn rest(core: &Arc<Core>, port: &Port, parker: &Parker) {
+    let now = clock::now();
     let Some(lead) = port.try_lead() else {
-        std::thread::sleep(PRESENCE);
+        parker.park_timeout(next_look(port, now).map_or(PRESENCE, |_| WATCH_NAP));
         return;
     };
-    let now = clock::now();
     lead.sleep(now, next_look(port, now), || core.is_stopping.load(Ordering::SeqCst));
 }

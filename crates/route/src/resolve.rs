@@ -57,9 +57,10 @@ impl fmt::Display for ResolveError {
         match self {
             Self::Text(error) => error.fmt(f),
             Self::NoPort(text) => {
+                let with_port = AddressText { port: Some(PortText::Number(Port::ECHO)), ..text.clone() };
                 write!(
                     f,
-                    "{:?} names no port; add a number or a service, as in {text}:echo",
+                    "{:?} names no port; add a number or a service, as in {with_port}",
                     text.to_string()
                 )
             }
@@ -200,7 +201,8 @@ mod tests {
             "no service is called \"storge\"; did you mean storage?"
         );
         assert!(resolve("login:ech").unwrap_err().ends_with("did you mean echo?"));
-        assert!(resolve("login").unwrap_err().contains("login:echo"));
+        assert!(resolve("login").unwrap_err().ends_with("as in login:7"));
+        assert!(resolve("::1").unwrap_err().ends_with("as in [::1]:7"));
         assert!(resolve("login:0").unwrap_err().contains("not a port"));
     }
 

@@ -251,7 +251,8 @@ impl NodeBuilder {
         self
     }
 
-    /// The name of this node in its cluster file, or its number there as text.
+    /// The name of this node in its cluster file, or its number there as text. A number from [`NodeBuilder::node`] goes
+    /// before it.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self

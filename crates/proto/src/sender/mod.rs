@@ -170,7 +170,10 @@ impl Sender {
         self.pacing_rate = None;
         self.reaction = Reaction { until: self.una(), lost: 0, refuted: 0 };
         self.ecn_recover = self.nxt();
-        if !self.flight.has_lost() {
+        if self.flight.has_lost() {
+            // What was lost waits for no room on a path that has carried nothing yet.
+            self.force = self.force.max(1);
+        } else {
             self.handle_tail_timeout(now, timers, stats);
         }
     }

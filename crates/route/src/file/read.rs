@@ -100,8 +100,10 @@ fn read_networks(raw: &[Spanned<String>]) -> Result<Vec<Name>, Wrong> {
 fn read_services(raw: &BTreeMap<Spanned<String>, Spanned<i64>>, cluster: &mut Cluster) -> Result<(), Wrong> {
     for (service, number) in raw {
         let name = named(service)?;
-        if name.as_str().parse::<u16>().is_ok() {
-            return Err(Wrong::new(service, format_args!("service {name} is a number; give it a name")));
+        // What begins otherwise is read as the number of a port.
+        if !name.as_str().starts_with(char::is_alphabetic) {
+            let what = format_args!("service {name} does not begin with a letter; give it a name that does");
+            return Err(Wrong::new(service, what));
         }
         let port = u16::try_from(*number.as_ref()).ok().and_then(Port::new).ok_or_else(|| {
             Wrong::new(

@@ -173,7 +173,8 @@ fn the_head_of_a_file_is_checked() {
         ("mode = \"lax\"", "mode \"lax\" is unknown; give \"strict\" or \"open\""),
         ("networks = [\"a\", \"a\"]", "line 1, column 18: network a is given twice"),
         ("[services]\nstorage = 0", "line 2, column 11: port 0 of service storage is none; give 1 to 65535"),
-        ("[services]\n80 = 80", "service 80 is a number"),
+        ("[services]\n80 = 80", "service 80 does not begin with a letter"),
+        ("[services]\n9p = 564", "service 9p does not begin with a letter"),
     ] {
         let refusal = refusal(text);
         assert!(refusal.contains(said), "{refusal:?} should say {said:?}");

@@ -246,6 +246,40 @@ fn what_becomes_of_numbers_is_reported() {
     assert_eq!(paths_of(&sent(&mut pair.client, now), Kind::Data), [1; 3], "the next member");
 }
 
+/// [CDP-IO-9] Likewise where losses wait for room: in flight is more than a new path may have.
+#[test]
+fn a_loss_that_waits_for_room_is_repeated_on_a_new_default_at_once() {
+    let mut pair = open(of(2, 0));
+    exchange(&mut pair);
+    for _ in 0..4 {
+        pair.client.send(&[7; 120 * 1_444]).unwrap();
+        pair.collect();
+        pair.now += MS;
+        pair.settle();
+        let mut buffer = [0; 120 * 1_444];
+        pair.server().recv(&mut buffer).unwrap();
+        pair.settle();
+    }
+    pair.client.send(&[7; 120 * 1_444]).unwrap();
+    let now = pair.now;
+    let packets = sent(&mut pair.client, now);
+    assert_eq!(packets.len(), 120);
+    pair.now += MS;
+    let now = pair.now;
+    for (path, packet) in packets.into_iter().skip(40).take(4) {
+        pair.server().handle_packet_by(now, packet, path);
+    }
+    for (path, packet) in sent(pair.server(), now) {
+        pair.client.handle_packet_by(now, packet, path);
+    }
+    let repeated = sent(&mut pair.client, now);
+    let lost = pair.client.stats(now).lost;
+    assert!(lost > repeated.len() as u64, "{lost} lost, {} repeated", repeated.len());
+    pair.client.set_paths(now, of(2, 1));
+    let repeated = paths_of(&sent(&mut pair.client, now), Kind::Data);
+    assert!(!repeated.is_empty() && repeated.iter().all(|path| *path == 1), "{repeated:?}");
+}
+
 /// [CDP-IO-2] [CDP-IO-9] A new default: what is in flight begins its round there at once, the back-off is over, and window and
 /// round trip begin anew, whatever is found lost on the path that was left.
 #[test]
