@@ -122,7 +122,8 @@ int fiber_yield(void);
 /* The calling fiber; 0 on a thread that runs none. */
 fiber_t fiber_self(void);
 
-/* Makes a fiber's result nobody's, or joinable again. errno: EALREADY it is so, EBUSY it is being joined, ESRCH it ended */
+/* Makes a fiber's result nobody's, or joinable again. Detaching one that has ended forgets it.
+ * errno: EALREADY it is so, EBUSY it is being joined, ESRCH there is none, or (to attach) it ended */
 int fiber_detach(fiber_t fiber);
 int fiber_attach(fiber_t fiber);
 

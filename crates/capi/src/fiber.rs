@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::io::ErrorKind;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,7 +45,15 @@ static FIBERS: LazyLock<Mutex<HashMap<u64, Arc<Entry>>>> = LazyLock::new(Mutex::
 
 /// A fiber of the table.
 pub(crate) struct Entry {
-    pub(crate) joiner: Joiner<isize>,
+    joiner: Joiner<isize>,
+    /// Its function is over; under the table's lock.
+    has_returned: AtomicBool,
+}
+
+impl Entry {
+    pub(crate) fn new(joiner: Joiner<isize>) -> Arc<Self> {
+        Arc::new(Self { joiner, has_returned: AtomicBool::new(false) })
+    }
 }
 
 fn running() -> MutexGuard<'static, Option<Running>> {
@@ -199,14 +208,17 @@ pub extern "C" fn fiber_shutdown() -> c_int {
     })
 }
 
-/// A detached fiber that ends will not be joined, so it leaves the table itself.
+/// A detached fiber that ends will not be joined, so it leaves the table itself; one that is detached from now on leaves it
+/// then.
 pub(crate) fn forget_if_detached() {
-    if let Some(me) = Fiber::current()
-        && me.is_detached()
-    {
-        let gone = fibers().remove(&me.id());
-        drop(gone);
+    let Some(me) = Fiber::current() else { return };
+    let mut table = fibers();
+    let gone = if me.is_detached() { table.remove(&me.id()) } else { None };
+    if let Some(entry) = table.get(&me.id()) {
+        entry.has_returned.store(true, Ordering::Relaxed);
     }
+    drop(table);
+    drop(gone);
 }
 
 /// Waits for the end of a fiber and its result.
@@ -263,7 +275,19 @@ pub extern "C" fn fiber_self() -> u64 {
 /// Makes a fiber's result nobody's.
 #[unsafe(no_mangle)]
 pub extern "C" fn fiber_detach(fiber: u64) -> c_int {
-    call(|| Ok(find(fiber)?.joiner.fiber().detach().map(|()| 0)?))
+    call(|| {
+        let entry = find(fiber)?;
+        let mut table = fibers();
+        let has_ended = match entry.joiner.fiber().detach() {
+            // As for a thread: it is forgotten.
+            Err(DetachError::Ended) => true,
+            detached => detached.map(|()| entry.has_returned.load(Ordering::Relaxed))?,
+        };
+        let gone = if has_ended { table.remove(&fiber) } else { None };
+        drop(table);
+        drop(gone);
+        Ok(0)
+    })
 }
 
 /// Makes a fiber joinable again.

@@ -1,7 +1,6 @@
 //! Making a fiber from a function of C and its arguments (`fiber_create` of `fiber.h`).
 
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::Arc;
 
 use weft_fiber::Spawn;
 
@@ -150,6 +149,6 @@ unsafe fn spawn(attr: *const FiberAttr, task: Task) -> Result<u64, Failure> {
     };
     let joiner = options.spawn_on(&handle, body)?.share();
     let id = joiner.fiber().id();
-    table.insert(id, Arc::new(Entry { joiner }));
+    table.insert(id, Entry::new(joiner));
     Ok(id)
 }

@@ -202,7 +202,12 @@ extern "C" fn want(_signal: std::ffi::c_int) {
 /// What the system says, if the signal cannot be handled.
 pub fn list_on_signal(signal: std::ffi::c_int) -> std::io::Result<()> {
     let handler = want as extern "C" fn(std::ffi::c_int);
-    // SAFETY: the handler only stores a flag.
-    let before = unsafe { libc::signal(signal, handler as *const () as libc::sighandler_t) };
-    if before == libc::SIG_ERR { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+    // SAFETY: all zeros is a right value of this structure of numbers.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler as *const () as libc::sighandler_t;
+    // On a stack of its own where the thread has one: that of a fiber may be too small for the kernel's frame.
+    action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+    // SAFETY: the structure is right, and the handler only stores a flag.
+    let failed = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+    if failed == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }

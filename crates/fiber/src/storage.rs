@@ -12,11 +12,15 @@ use crate::worker;
 /// The values of one fiber, by the address of their [`FiberLocal`].
 pub(crate) struct Locals(Vec<(usize, Box<dyn Any>)>);
 
+/// As many as POSIX asks for, and some more.
+const ROUNDS: usize = 8;
+
 impl Locals {
-    /// Drops the values of a fiber that ends, last made first.
+    /// Drops the values of a fiber that ends, last made first. Destructors may make values again, and those are dropped
+    /// likewise, for so many rounds; what is made in the last one is lost.
     #[cold]
     pub(crate) fn drop_all(block: &Block) {
-        loop {
+        for _ in 0..ROUNDS {
             let locals = block.locals.replace(ptr::null_mut());
             if locals.is_null() {
                 return;
@@ -24,11 +28,12 @@ impl Locals {
             // SAFETY: it came from a box in `of`, and the block does not name it any more.
             let mut locals = unsafe { Box::from_raw(locals) };
             while let Some((_, value)) = locals.0.pop() {
-                // A destructor may make values again; the loop sees to them. Its panic has been reported.
+                // Its panic has been reported.
                 let dropped = catch_unwind(AssertUnwindSafe(|| drop(value)));
                 std::mem::forget(dropped);
             }
         }
+        block.locals.set(ptr::null_mut());
     }
 
     fn find(block: &Block, key: usize) -> Option<*const dyn Any> {

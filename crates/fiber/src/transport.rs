@@ -138,7 +138,8 @@ fn waker_of(block: NonNull<Block>) -> Waker {
     unsafe { Waker::from_raw(RawWaker::new(reference.as_ptr(), &VTABLE)) }
 }
 
-const VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, forget);
+/// One place, so that two wakers of one fiber are equal.
+static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, forget);
 
 /// The reference that a waker's pointer is.
 ///

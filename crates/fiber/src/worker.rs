@@ -270,7 +270,12 @@ impl Worker {
         }
         // Whoever cancels sets the flag before it looks at the word; one of the two sees the other.
         let is_cancelled = fiber.flags.load(Ordering::SeqCst) & CANCELLED != 0;
-        !(is_cancelled && parked == word::PARKED && claim(word, word::CANCELLED) == Claim::Asleep)
+        if is_cancelled && parked == word::PARKED && claim(word, word::CANCELLED) == Claim::Asleep {
+            // Not to be resumed from here: since the exchange it may have run elsewhere, and another cancelled one may
+            // sleep in its block.
+            make_ready(NonNull::from(fiber));
+        }
+        true
     }
 
     /// Takes in a fiber that was spawned here.

@@ -140,7 +140,7 @@ impl IoSet {
             return false;
         }
         let oldest = || self.others().min_by_key(|&member| self.members[member].last_loss);
-        let Some(next) = self.unharmed().or_else(oldest) else { return false };
+        let Some(next) = self.unharmed(now).or_else(oldest) else { return false };
         self.demote(old, now);
         self.switch(next);
         true
@@ -152,24 +152,30 @@ impl IoSet {
         (1..count).map(move |step| (default + step) % count)
     }
 
-    /// The next that has lost nothing.
-    fn unharmed(&self) -> Option<usize> {
-        self.others().find(|&member| self.members[member].losses == 0 && !self.is_demoted(member))
+    /// The next that has lost nothing. A loss on a member that is not the default is of the past after a while: too little
+    /// goes through it for a delivery to end its count.
+    fn unharmed(&self, now: Instant) -> Option<usize> {
+        let is_past = |at: Instant| now - at >= self.probe_interval;
+        self.others().find(|&member| {
+            let state = &self.members[member];
+            (state.losses == 0 || state.last_loss.is_some_and(is_past)) && state.probation.is_none()
+        })
     }
 
     /// [CDP-IO-13] The host of `member` said that nobody is there. Tells whether the default changed: it does only where
     /// another has lost nothing, as hosts say so at once and the turn would go around as fast.
     pub fn note_gone(&mut self, now: Instant, member: usize) -> bool {
-        let Some(state) = self.members.get_mut(member) else { return false };
+        let next = self.unharmed(now).filter(|_| member == self.default);
+        let Some(state) = self.members.get_mut(member).filter(|_| member != self.default || next.is_some())
+        else {
+            return false;
+        };
         state.losses = state.losses.saturating_add(1);
         state.last_loss = Some(now);
         if let Some(probation) = &mut state.probation {
             probation.answers = 0;
         }
-        if member != self.default {
-            return false;
-        }
-        let Some(next) = self.unharmed() else { return false };
+        let Some(next) = next else { return false };
         self.demote(member, now);
         self.switch(next);
         true

@@ -79,6 +79,8 @@ static intptr_t joins_itself(void)
     return 0;
 }
 
+static intptr_t returns_at_once(void) { return 1; }
+
 static intptr_t parks(void) { return fiber_park(FIBER_FOREVER); }
 
 static intptr_t overflows(int depth)
@@ -169,6 +171,10 @@ static void lives(void)
     FAILS(fiber_unbind(fiber), EINVAL);
     CHECK(fiber_unpark(fiber) == 0);
     CHECK(join_of(fiber) == 0);
+    CREATE0(&fiber, returns_at_once);
+    CHECK(fiber_sleep(20000000) == 0);
+    CHECK(fiber_detach(fiber) == 0); /* it has ended, and is forgotten */
+    FAILS(fiber_detach(fiber), ESRCH);
     struct fiber_attr deep = FIBER_ATTR_INIT;
     deep.name = "deep";
     CHECK(fiber_create(&fiber, &deep, overflows, 1000000) == 0);

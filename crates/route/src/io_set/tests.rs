@@ -82,6 +82,17 @@ fn a_member_that_is_gone_is_left_once() {
     assert!(!IoSet::new(1, 0).note_gone(at(1), 0));
 }
 
+/// [CDP-IO-4] [CDP-IO-13] A loss on a member that carries only what is sent again must not keep it from being taken for ever.
+#[test]
+fn a_loss_of_another_is_forgotten_in_time() {
+    let mut set = IoSet::new(2, 0);
+    assert!(!set.note_lost(at(1), 1, 1));
+    assert!(!set.note_gone(at(2), 0), "a moment ago the other lost something");
+    assert!(!set.is_losing(0), "no other effect");
+    assert!(set.note_gone(at(6), 0));
+    assert_eq!(set.default_member(), 1);
+}
+
 /// [CDP-IO-6] A demoted member is probed every IO_PROBE and comes back after three answers in a row.
 #[test]
 fn the_default_of_the_file_comes_back_after_three_answers() {
