@@ -238,7 +238,7 @@ mod tests {
         Connection::connect(
             at,
             flow,
-            &Config::new(Service::Stream, 512),
+            Config::new(Service::Stream, 512),
             Secret { iss: Seq::new(iss), entropy },
         )
     }

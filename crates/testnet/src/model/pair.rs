@@ -135,7 +135,7 @@ impl Pair {
         let mut pair = Self {
             now,
             sides,
-            listener: listens.then(|| Listener::new(now, &scenario.config(), [7; 32])),
+            listener: listens.then(|| Listener::new(now, scenario.config(), [7; 32])),
             opens: Opens::default(),
             flight: Vec::new(),
             is_fair: false,
@@ -151,7 +151,7 @@ impl Pair {
 
     fn connect(&mut self, side: usize) -> Result<(), Violation> {
         let secret = self.secret(side);
-        let connection = Connection::connect(self.now, flow(side), &self.scenario.config(), secret);
+        let connection = Connection::connect(self.now, flow(side), self.scenario.config(), secret);
         self.sides[side].watch = EndWatch::of_client(secret.iss.get());
         self.sides[side].connection = Some(connection);
         self.drive(side)

@@ -47,7 +47,7 @@ impl Pair {
                 self.has_restarted = true;
                 self.note_gone(1);
                 self.sides[1].connection = None;
-                self.listener = Some(Listener::new(self.now, &self.scenario.config(), [8; 32]));
+                self.listener = Some(Listener::new(self.now, self.scenario.config(), [8; 32]));
                 Ok(())
             }
         }
