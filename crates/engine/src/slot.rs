@@ -1,8 +1,8 @@
 //! The table entry of a connection: lock, machine, backlog, waiters.
 //!
 //! Lock order: a slot's `live` lock is taken alone or under a port's turn; never two of them at once. Under it only the
-//! short locks of backlog, waiters and wheel are taken. It is never held across a system call of the link, nor while
-//! anybody is woken.
+//! short locks of backlog, waiters and wheel are taken. It is never held across a call of the link, nor while a
+//! waiter is woken; a thread of the engine that sleeps may be called.
 //!
 //! Who finds the slot busy leaves its packets in the backlog, and the holder sees to them before it leaves: the hand-over
 //! of [`weft_sync::Slot`]. So each lock ends in [`Core::unlock`](crate::core::Core::unlock), unless a `want` follows.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use weft_base::Instant;
 
 use super::hystart::{Advice, HyStart};
-use super::{Ack, Controller, Kind, Loss, WINDOW_MAX, WINDOW_MIN};
+use super::{Ack, Controller, Loss, WINDOW_MAX, WINDOW_MIN};
 
 #[cfg(test)]
 mod tests;
@@ -252,10 +252,6 @@ impl Controller for Cubic {
         let srtt = self.srtt.filter(|srtt| !srtt.is_zero())?;
         let gain = if self.is_slow_start() { PACING_GAIN.0 } else { PACING_GAIN.1 };
         Some(((gain * self.course.window / srtt.as_secs_f64()) as u64).max(1))
-    }
-
-    fn name(&self) -> &'static str {
-        Kind::Cubic.name()
     }
 }
 

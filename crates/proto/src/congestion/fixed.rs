@@ -2,7 +2,7 @@
 
 use weft_base::Instant;
 
-use super::{Ack, Controller, Kind, Loss, WINDOW_MAX};
+use super::{Ack, Controller, Loss, WINDOW_MAX};
 
 /// [CDP-CC-2] A window that reacts to nothing, for networks that the configuration declares dedicated.
 #[derive(Clone, Debug)]
@@ -27,9 +27,5 @@ impl Controller for Fixed {
 
     fn window(&self) -> u32 {
         self.window
-    }
-
-    fn name(&self) -> &'static str {
-        Kind::Fixed.name()
     }
 }

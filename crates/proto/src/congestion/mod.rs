@@ -155,9 +155,6 @@ pub trait Controller {
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
-
-    /// The name that statistics show.
-    fn name(&self) -> &'static str;
 }
 
 #[derive(Clone, Debug)]
@@ -228,6 +225,12 @@ impl Congestion {
         Self { seed: Seed { kind, settings: *settings, now }, algorithm: None, granted }
     }
 
+    /// The name of its kind, as statistics show it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.seed.kind.name()
+    }
+
     #[inline]
     fn algorithm(&mut self) -> &mut Algorithm {
         let Seed { kind, settings, now } = self.seed;
@@ -274,9 +277,5 @@ impl Controller for Congestion {
 
     fn pacing_rate(&self) -> Option<u64> {
         self.algorithm.as_ref().and_then(|algorithm| each!(algorithm, inner => inner.pacing_rate()))
-    }
-
-    fn name(&self) -> &'static str {
-        self.seed.kind.name()
     }
 }

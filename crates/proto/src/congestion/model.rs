@@ -25,7 +25,7 @@ use weft_base::Instant;
 
 use super::noise::{Losses, NOISE_MAX, Noise};
 use super::path::{Bandwidth, Clumps, Round};
-use super::{Ack, Controller, Kind, Loss, WINDOW_MAX};
+use super::{Ack, Controller, Loss, WINDOW_MAX};
 
 #[cfg(test)]
 mod tests;
@@ -401,9 +401,5 @@ impl Controller for Model {
             Phase::Cruise | Phase::ProbeRtt(_) => self.rate(),
         };
         Some(((rate * MARGIN).max(WINDOW_FLOOR / srtt) as u64).max(1))
-    }
-
-    fn name(&self) -> &'static str {
-        Kind::Model.name()
     }
 }
