@@ -41,8 +41,10 @@ fn messages_of_one_frame_cross_whole_whatever_the_mtu() {
             let (messages, packets) =
                 (count(&json["to_server"]["messages"]), count(&json["client"][0]["packets_sent"]));
             assert_eq!(json["to_server"]["received_bytes"], json["to_server"]["sent_bytes"], "{json}");
-            // beside the messages there are the open, some acknowledgements, and here and there a probe
-            assert!(packets >= messages && packets < messages + messages / 4 + 10, "{json}");
+            // beside the messages there are the open, some acknowledgements, here and there a probe, and the pieces of those
+            // that are under way before the first probe of a larger size is answered (CDP-MTU-1)
+            let pieces = size.parse::<u64>().unwrap().div_ceil(1_424);
+            assert!(packets >= messages && packets < messages + messages / 4 + 10 + 2 * pieces, "{json}");
         });
     }
 }
