@@ -13,20 +13,64 @@ _ALL, _LOW = 2**64 - 1, 2**32 - 1
 
 
 class Audit:
-    """One connection at a time; a SYN begins the next."""
+    """A SYN begins the next connection; packets of the one before may still be under way then [CDP-ST-G]."""
 
     def __init__(self):
         self.complaints, self.seen = [], []
-        self.mine, self.theirs = None, None
         self.blind = False  # the kernel dropped a packet: what follows cannot be judged
-
-    # --- what this end sends ----------------------------------------------------------------------------------------
+        self.connection, self.before = _Connection(), None
 
     def sent(self, raw):
         """A packet of ours that the peer will see."""
         packet = cdp.parse(raw)
         if packet.flags == RST:
             return
+        if packet.flags == SYN:
+            self._opens(packet, self.connection.mine)
+        self.connection.sent(packet)
+
+    def received(self, raw):
+        """A packet of the peer, whether or not a test drops it afterwards."""
+        try:
+            packet = cdp.parse(raw)
+        except (cdp.Dropped, cdp.Refused) as error:
+            self.complaints.append(f"a legal packet [section 2.2]: {error!r} {raw.hex()}")
+            return
+        self.seen.append(packet)
+        if self.blind:
+            return
+        if packet.flags == SYN:
+            self._opens(packet, self.connection.theirs)
+        late = self.before is not None and self.before.numbered(packet) and not self.connection.numbered(packet)
+        for requirement in (self.before if late else self.connection).judge(packet):
+            self.complaints.append(f"{requirement}: {packet}")
+
+    def _opens(self, syn, previous):
+        if previous is None or previous.seq != syn.seq:
+            if self.connection.opened:
+                self.before = self.connection
+            self.connection = _Connection()
+
+
+class _Connection:
+    """What both ends have said, and what breaks a rule after that."""
+
+    def __init__(self):
+        self.mine, self.theirs = None, None
+
+    @property
+    def opened(self):
+        return self.mine is not None and self.theirs is not None
+
+    def numbered(self, packet):
+        """Whether the peer would give this number here; the first ones are random in 64 bits."""
+        if not self.opened or packet.flags & (SYN | RST):
+            return False
+        s = packet.unsealed() if self._sealed() else packet.seq
+        return s - self.next + 2**31 & _ALL < 2**32
+
+    def sent(self, packet):
+        """A packet of this end."""
         if packet.flags & SYN:
             self._begin(packet, ours=True)
             return
@@ -41,15 +85,11 @@ class Audit:
             self.granted = cdp.serial_max(self.granted, full + window & _ALL)
 
     def _begin(self, opening, ours):
-        if opening.flags == SYN:
-            previous = self.mine if ours else self.theirs
-            if previous is None or previous.seq != opening.seq:
-                self.mine = self.theirs = None
         if ours:
             self.mine = opening
         elif self.theirs is None:
             self.theirs = opening
-        if self.mine and self.theirs:
+        if self.opened:
             self._open()
 
     def _open(self):
@@ -69,20 +109,8 @@ class Audit:
     def _scaled(self):
         return self._both(cdp.WSCALE)
 
-    # --- what the peer sends ----------------------------------------------------------------------------------------
-
-    def received(self, raw):
-        """A packet of the peer, whether or not a test drops it afterwards."""
-        try:
-            packet = cdp.parse(raw)
-        except (cdp.Dropped, cdp.Refused) as error:
-            self.complaints.append(f"a legal packet [section 2.2]: {error!r} {raw.hex()}")
-            return
-        self.seen.append(packet)
-        for requirement in () if self.blind else self._judge(packet):
-            self.complaints.append(f"{requirement}: {packet}")
-
-    def _judge(self, packet):
+    def judge(self, packet):
+        """The requirements that a packet of the peer breaks."""
         if packet.ce or packet.hop:
             yield "CDP-HDR-7"
         if not packet.flags & ACK and packet.flags != RST and packet.ack:
@@ -92,7 +120,7 @@ class Audit:
         if packet.flags & SYN:
             yield from self._judge_open(packet)
             return
-        if not (self.mine and self.theirs):
+        if not self.opened:
             return
         s = packet.unsealed() if self._sealed() else packet.seq
         sealed = cdp.emit(replace(packet, seq=s, pad_to=len(packet.raw)), self._sealed())

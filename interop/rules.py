@@ -255,12 +255,17 @@ def an_opening_packet_with_a_false_answer_is_passed_over():
 
 def the_same_addresses_meet_again_at_once():
     with Server("--echo", "--datagram") as server, Endpoint() as peer:
+        late = []
         for turn in range(5):  # the first ends in QUIET, the second is forgotten [row 48] [CDP-ST-G]
             server.meet(peer, Options(service=DATAGRAM), local_port=50_002)
+            for raw in late:  # what was still under way
+                peer.audit.received(raw)
+                peer._handle(raw, peer.there, time.monotonic())
             peer.send(b"%d" % turn)
             equal(peer.recv(), b"%d" % turn, "message")
             peer.close()
             clean(peer)
+            late = [packet.raw for packet in peer.audit.seen if packet.flags == ACK][-1:]
 
 
 def both_close_at_once():
