@@ -1,8 +1,11 @@
 //! What mutexes, semaphores and parked fibers wait at: permits in one word, and a list of those who wait for one.
 //!
-//! Algorithm: the upper bits of the word count permits. QUEUED says that somebody waits; then a permit that is given goes to
+//! Algorithm: the lower bits of the word count permits. QUEUED says that somebody waits; then a permit that is given goes to
 //! the first who waits: it is handed over, so nobody overtakes and no wake is vain. LOCKED is the list's lock. While nobody
 //! waits, taking is one exchange and giving one addition. A mutex is a gate with one permit.
+//!
+//! A word with a flag is negative, so who adds learns of flags by the sign of the sum, which an addition in memory leaves in
+//! the processor's flags; the sum itself would take a dearer instruction.
 //!
 //! Races:
 //! * Who gives looks at the flags and then adds, so it may add after a flag was set. It sees that in what the addition returns,
@@ -12,22 +15,22 @@
 
 use std::time::Instant;
 
-use weft_sync::face::atomic::{AtomicUsize, Ordering};
+use weft_sync::face::atomic::{AtomicIsize, Ordering};
 use weft_sync::face::{Spin, UnsafeCell, thread};
 
 use crate::wait::{Node, Outcome, Seat, WaitList, Woken};
 use crate::why::Why;
 
-const LOCKED: usize = 1;
-const QUEUED: usize = 2;
-const FLAGS: usize = LOCKED | QUEUED;
-const ONE: usize = 4;
+/// Both flags have the sign.
+const LOCKED: isize = isize::MIN | 1 << (isize::BITS - 2);
+const QUEUED: isize = isize::MIN | 1 << (isize::BITS - 3);
+const FLAGS: isize = LOCKED | QUEUED;
 
 /// The most permits there can be. Additions that meet at the limit may pass it; there is room for them.
-pub(crate) const PERMITS_MAX: usize = usize::MAX / ONE / 2;
+pub(crate) const PERMITS_MAX: usize = (isize::MAX >> 4).cast_unsigned();
 
 pub(crate) struct Gate {
-    word: AtomicUsize,
+    word: AtomicIsize,
     waiters: UnsafeCell<WaitList>,
 }
 
@@ -40,18 +43,18 @@ impl Gate {
     /// A gate with so many permits, at most [`PERMITS_MAX`].
     #[cfg(not(loom))]
     pub(crate) const fn new(permits: usize) -> Self {
-        Self { word: AtomicUsize::new(permits * ONE), waiters: UnsafeCell::new(WaitList::new()) }
+        Self { word: AtomicIsize::new(permits.cast_signed()), waiters: UnsafeCell::new(WaitList::new()) }
     }
 
     /// A gate with so many permits.
     #[cfg(loom)]
     pub(crate) fn new(permits: usize) -> Self {
-        Self { word: AtomicUsize::new(permits * ONE), waiters: UnsafeCell::new(WaitList::new()) }
+        Self { word: AtomicIsize::new(permits.cast_signed()), waiters: UnsafeCell::new(WaitList::new()) }
     }
 
     /// The permits nobody has taken.
     pub(crate) fn permits(&self) -> usize {
-        self.word.load(Ordering::Relaxed) / ONE
+        permits(self.word.load(Ordering::Relaxed)).cast_unsigned()
     }
 
     /// Takes away all permits. Nobody waits, and nobody else has the gate.
@@ -65,8 +68,8 @@ impl Gate {
     #[inline]
     pub(crate) fn try_take(&self) -> bool {
         let mut now = self.word.load(Ordering::Relaxed);
-        while now >= ONE && now & FLAGS == 0 {
-            match self.word.compare_exchange_weak(now, now - ONE, Ordering::Acquire, Ordering::Relaxed) {
+        while now > 0 {
+            match self.word.compare_exchange_weak(now, now - 1, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(other) => now = other,
             }
@@ -78,7 +81,7 @@ impl Gate {
     /// The same for a gate that never has more than one permit.
     #[inline(always)]
     pub(crate) fn try_take_only(&self) -> bool {
-        self.word.compare_exchange(ONE, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.word.compare_exchange(1, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Gives the permit of a gate that never has more than one.
@@ -100,13 +103,13 @@ impl Gate {
         let node = seat.node();
         let now = self.lock();
         // A permit that somebody waits for is theirs.
-        if now >= ONE && now & QUEUED == 0 {
-            self.unlock(now, now - ONE, false);
+        if permits(now) > 0 && !is_queued(now) {
+            self.unlock(now, permits(now) - 1, false);
             return Outcome::Signalled;
         }
         // SAFETY: the node stays until the wait has ended, and is removed unless it was popped.
         self.with_list(|list| unsafe { list.push(node) });
-        self.unlock(now, now, true);
+        self.unlock(now, permits(now), true);
         let outcome = seat.wait(why, object, deadline);
         if outcome != Outcome::Signalled {
             self.leave(node);
@@ -118,7 +121,7 @@ impl Gate {
     #[inline]
     pub(crate) fn give(&self) {
         let now = self.word.load(Ordering::Relaxed);
-        if now & FLAGS == 0 && now / ONE < PERMITS_MAX { self.add() } else { self.hand_over(PERMITS_MAX) }
+        if (0..PERMITS_MAX.cast_signed()).contains(&now) { self.add() } else { self.hand_over(PERMITS_MAX) }
     }
 
     /// Gives a permit to the first who waits, or keeps it if there is none.
@@ -126,11 +129,11 @@ impl Gate {
     #[inline]
     pub(crate) fn give_one(&self) {
         let mut now = self.word.load(Ordering::Relaxed);
-        while now & FLAGS == 0 {
-            if now >= ONE {
+        while now >= 0 {
+            if now > 0 {
                 return;
             }
-            match self.word.compare_exchange_weak(now, now + ONE, Ordering::Release, Ordering::Relaxed) {
+            match self.word.compare_exchange_weak(now, 1, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(other) => now = other,
             }
@@ -141,7 +144,7 @@ impl Gate {
     /// Adds a permit to a word that had no flags a moment ago.
     #[inline(always)]
     fn add(&self) {
-        if self.word.fetch_add(ONE, Ordering::Release) & FLAGS != 0 {
+        if self.word.fetch_add(1, Ordering::Release) + 1 < 0 {
             self.settle();
         }
     }
@@ -152,10 +155,10 @@ impl Gate {
         let now = self.lock();
         let (next, is_queued) = self.pop();
         let Some(next) = next else {
-            let kept = if now / ONE < limit { now + ONE } else { now };
+            let kept = if permits(now) < limit.cast_signed() { permits(now) + 1 } else { permits(now) };
             return self.unlock(now, kept, false);
         };
-        self.unlock(now, now, is_queued);
+        self.unlock(now, permits(now), is_queued);
         next.wake();
     }
 
@@ -164,12 +167,13 @@ impl Gate {
     #[inline(never)]
     fn settle(&self) {
         let now = self.lock();
-        if now < ONE {
-            return self.unlock(now, now, now & QUEUED != 0);
+        let there = permits(now);
+        if there == 0 {
+            return self.unlock(now, 0, is_queued(now));
         }
         let (next, is_queued) = self.pop();
-        let Some(next) = next else { return self.unlock(now, now, false) };
-        self.unlock(now, now - ONE, is_queued);
+        let Some(next) = next else { return self.unlock(now, there, false) };
+        self.unlock(now, there - 1, is_queued);
         next.wake();
     }
 
@@ -187,7 +191,7 @@ impl Gate {
             list.remove(node);
             list.is_empty()
         });
-        self.unlock(now, now, !is_last);
+        self.unlock(now, permits(now), !is_last);
     }
 
     /// The list. The caller has locked it.
@@ -199,21 +203,21 @@ impl Gate {
 
     /// Locks the list; returns what the word was.
     #[inline(always)]
-    fn lock(&self) -> usize {
+    fn lock(&self) -> isize {
         self.try_lock().unwrap_or_else(|| self.lock_later())
     }
 
-    /// Unlocks the list that was locked when the word was `before`. Permits change to those of `then`, and those that were
-    /// added meanwhile stay.
+    /// Unlocks the list that was locked when the word was `before`. There are `permits` now, and those that were added
+    /// meanwhile.
     #[inline(always)]
-    fn unlock(&self, before: usize, then: usize, is_queued: bool) {
-        let then = then & !FLAGS | if is_queued { QUEUED } else { 0 };
+    fn unlock(&self, before: isize, permits: isize, is_queued: bool) {
+        let then = if is_queued { permits | QUEUED } else { permits };
         self.word.fetch_add(then.wrapping_sub(before | LOCKED), Ordering::Release);
     }
 
     #[cold]
     #[inline(never)]
-    fn lock_later(&self) -> usize {
+    fn lock_later(&self) -> isize {
         let mut spin = Spin::default();
         loop {
             if let Some(now) = self.try_lock() {
@@ -226,10 +230,20 @@ impl Gate {
     }
 
     #[inline(always)]
-    fn try_lock(&self) -> Option<usize> {
+    fn try_lock(&self) -> Option<isize> {
         let now = self.word.load(Ordering::Relaxed);
-        let is_ours = now & LOCKED == 0
+        let is_ours = now & LOCKED != LOCKED
             && self.word.compare_exchange(now, now | LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok();
         is_ours.then_some(now)
     }
+}
+
+/// The permits of a word.
+fn permits(word: isize) -> isize {
+    word & !FLAGS
+}
+
+/// Whether somebody waits, by a word.
+fn is_queued(word: isize) -> bool {
+    word & QUEUED == QUEUED
 }
