@@ -16,10 +16,20 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use weft_base::{Address, FlowKey, NodeId, Port};
-use weft_engine::table::{Limits, Scheme, Table};
+use weft_engine::table::{Keyed, Limits, Scheme, Table};
 
 const RUNS: usize = 5;
 const CHURN_PAUSE: Duration = Duration::from_micros(100);
+
+/// A connection, of which only the flow matters.
+#[repr(align(8))]
+struct Entry(FlowKey);
+
+impl Keyed for Entry {
+    fn flow(&self) -> &FlowKey {
+        &self.0
+    }
+}
 
 struct Experiment {
     threads_max: usize,
@@ -89,7 +99,7 @@ impl Experiment {
         let table = scheme.table([0x57; 16], limits);
         for number in 0..self.connections {
             table
-                .insert(flow(number), Arc::new(number))
+                .insert(Arc::new(Entry(flow(number))))
                 .expect("the flows differ, and the table is large enough");
         }
         let (start, is_over) = (Barrier::new(threads + 1), AtomicBool::new(false));
@@ -111,7 +121,7 @@ impl Experiment {
     }
 
     /// One receiving thread, and its rate.
-    fn search(&self, table: &dyn Table<u32>, thread: usize, is_over: &AtomicBool) -> f64 {
+    fn search(&self, table: &dyn Table<Entry>, thread: usize, is_over: &AtomicBool) -> f64 {
         // A full-period generator; each thread begins elsewhere.
         let mut random = thread as u64 * 0x9E37_79B9_7F4A_7C15;
         let (begin, mut searches) = (processor_time(), 0_u32);
@@ -127,14 +137,14 @@ impl Experiment {
     }
 
     /// Timer and user in one: until the run is over, connections go and come.
-    fn churn(&self, table: &dyn Table<u32>) {
+    fn churn(&self, table: &dyn Table<Entry>) {
         let begin = Instant::now();
         for number in (0..self.connections).cycle() {
             if begin.elapsed() >= self.duration {
                 return;
             }
             if let Some(value) = table.remove(&flow(number)) {
-                table.insert(flow(number), value).expect("there is room for what was just removed");
+                table.insert(value).expect("there is room for what was just removed");
             }
             std::thread::sleep(CHURN_PAUSE);
         }

@@ -173,9 +173,10 @@ impl Port {
     fn arm_earlier(&self, slot: &Arc<Slot>, live: &mut Live, due: Instant) {
         let mut wheel = self.wheel.lock();
         slot.armed.store(due.as_nanos(), Ordering::Relaxed);
-        let known = live.timer.filter(|(port, _)| *port == self.index);
+        let index = u32::try_from(self.index).unwrap_or(u32::MAX);
+        let known = live.timer.filter(|(port, _)| *port == index);
         if !known.is_some_and(|(_, timer)| wheel.reschedule(timer, due)) {
-            live.timer = Some((self.index, wheel.schedule(slot.clone(), due)));
+            live.timer = Some((index, wheel.schedule(slot.clone(), due)));
         }
         self.next_timer.fetch_min(due.as_nanos(), Ordering::Relaxed);
         drop(wheel);

@@ -242,7 +242,7 @@ impl Core {
         }
         self.table.remove(&slot.key());
         if let Some((port, timer)) = live.timer.take() {
-            self.port(port).disarm(timer);
+            self.port(port as usize).disarm(timer);
         }
         self.budget.release(std::mem::take(&mut live.promised_bytes));
         if std::mem::take(&mut live.is_embryo)

@@ -133,11 +133,10 @@ impl Core {
             self.drops.count(Dropped::NoRoom);
             return Err(Some(Reason::NO_ROOM));
         };
-        let key = connection.flow();
         let gather = listening.gather;
         let way = self.way_back(&mut connection, from);
         let slot = Arc::new(Slot::new(connection, way, port.index, bytes, gather, Some(listening.clone())));
-        self.table.insert(key, slot.clone()).map_err(|error| {
+        self.table.insert(slot.clone()).map_err(|error| {
             self.drops.count(Dropped::NoRoom);
             self.budget.release(bytes);
             // Another thread may just have admitted the same one.

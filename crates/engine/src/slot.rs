@@ -25,11 +25,12 @@ use crate::gather::Gather;
 use crate::listening::Listening;
 use crate::side::{Run, Side};
 use crate::stats::Contact;
+use crate::table::Keyed;
 use crate::waiters::{Interest, Waiters};
 use crate::wheel::Timer;
 
 /// Packets that a busy slot may have left to it; beyond that the turn waits for the lock, and the link's queue fills.
-const BACKLOG_MAX: usize = 4_096;
+const BACKLOG_MAX: u32 = 4_096;
 
 /// The connection and what belongs under its lock.
 #[derive(Debug)]
@@ -60,8 +61,8 @@ pub(crate) struct Live {
     pub(crate) is_quiet: bool,
     /// It is out of the table.
     pub(crate) is_removed: bool,
-    /// Its entry in a port's wheel, which may have fired since.
-    pub(crate) timer: Option<(usize, Timer)>,
+    /// The port in whose wheel it has an entry, which may have fired since.
+    pub(crate) timer: Option<(u32, Timer)>,
     /// Bytes of receive memory to give back in the end.
     pub(crate) promised_bytes: usize,
 }
@@ -129,16 +130,17 @@ pub(crate) type Deferred = (Packet, SocketAddr);
 pub(crate) type Guard<'a> = SlotGuard<'a, Live, Deferred>;
 
 /// The table entry of one connection.
+///
+/// The flow comes first: a look-up, which compares it and counts a reference, touches no other line of the slot.
+#[repr(C)]
 pub struct Slot {
     key: FlowKey,
-    service: Service,
-    live: weft_sync::Slot<Live, Deferred>,
-    transmitting: AtomicU8,
     /// When the link last took packets of this slot, in nanoseconds.
     sent_at: AtomicU64,
-    pub(crate) waiters: Waiters,
     /// The port its packets come in by.
     home: AtomicU32,
+    transmitting: AtomicU8,
+    service: Service,
     /// The deadline that lies in the wheel, in nanoseconds; `u64::MAX` if none does.
     pub(crate) armed: AtomicU64,
     /// Since when messages gather, in nanoseconds; 0 if none do.
@@ -147,6 +149,8 @@ pub struct Slot {
     pub(crate) gather: Gather,
     /// The listener that made it.
     pub(crate) listening: Option<Arc<Listening>>,
+    pub(crate) waiters: Waiters,
+    live: weft_sync::Slot<Live, Deferred>,
 }
 
 /// Retransmission time-outs for which a peer's FIN may come again: the first repetition and the second.
@@ -293,6 +297,13 @@ impl Slot {
     #[inline]
     pub(crate) fn release_transmit(&self) -> bool {
         self.transmitting.swap(IDLE, Ordering::AcqRel) == CLAIMED_AGAIN
+    }
+}
+
+impl Keyed for Slot {
+    #[inline]
+    fn flow(&self) -> &FlowKey {
+        &self.key
     }
 }
 

@@ -77,7 +77,8 @@ struct Entry<T> {
     /// When it is due; its place may come up earlier.
     due_tick: u64,
     generation: u32,
-    place: usize,
+    /// Of the list it lies in.
+    place: u16,
     prev: u32,
     next: u32,
 }
@@ -218,7 +219,7 @@ impl<T> TimerWheel<T> {
         };
         let next = std::mem::replace(&mut self.heads[place], index);
         let entry = &mut self.entries[index as usize];
-        (entry.place, entry.prev, entry.next) = (place, NONE, next);
+        (entry.place, entry.prev, entry.next) = (short(place), NONE, next);
         if let Some(next) = self.entries.get_mut(next as usize) {
             next.prev = index;
         }
@@ -234,6 +235,7 @@ impl<T> TimerWheel<T> {
             prev.next = next;
             return;
         }
+        let place = usize::from(place);
         self.heads[place] = next;
         if next == NONE && place < LATE {
             self.occupied[place / SLOTS] &= !(1 << (place % SLOTS));
@@ -256,7 +258,7 @@ impl<T> TimerWheel<T> {
             value: None,
             due_tick: 0,
             generation: 0,
-            place: LATE,
+            place: short(LATE),
             prev: NONE,
             next: NONE,
         });
@@ -271,6 +273,13 @@ impl<T> TimerWheel<T> {
         self.len -= 1;
         entry.value.take()
     }
+}
+
+/// A place as an entry keeps it.
+#[allow(clippy::cast_possible_truncation)] // places end with LATE
+fn short(place: usize) -> u16 {
+    const { assert!(LATE <= u16::MAX as usize) };
+    place as u16
 }
 
 /// The first tick that is not before `due`.

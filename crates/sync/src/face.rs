@@ -102,6 +102,10 @@ pub fn thread_index() -> usize {
 #[derive(Debug, Default)]
 pub struct Alive(#[cfg(loom)] UnsafeCell<bool>);
 
+// SAFETY: it is used by `check` and `end` alone, and loom tells of an `end` beside another use.
+#[cfg(loom)]
+unsafe impl Sync for Alive {}
+
 impl Alive {
     /// To be called by who is about to use the object.
     ///
@@ -115,8 +119,13 @@ impl Alive {
         self.0.with(|ended| assert!(!unsafe { *ended }, "used after its end"));
     }
 
+    /// The object has ended.
+    ///
+    /// # Panics
+    ///
+    /// If a thread may be using it.
     #[cfg(loom)]
-    fn end(&self) {
+    pub fn end(&self) {
         // SAFETY: loom checks that no thread is in `check`.
         self.0.with_mut(|ended| unsafe { *ended = true });
     }

@@ -67,10 +67,22 @@ const WAITER: u32 = 8;
 pub struct Slot<T, I> {
     word: Futex,
     held: UnsafeCell<Held<T, I>>,
-    backlog: SpinLock<VecDeque<I>>,
+    backlog_max: u32,
+    backlog: SpinLock<Queue<I>>,
     /// Items in `backlog`, written under its lock.
     backlog_len: AtomicUsize,
-    backlog_max: usize,
+}
+
+/// Items in order. There is none before the first item, for most slots are never found busy.
+type Queue<I> = Option<Box<Items<I>>>;
+
+#[derive(Debug)]
+struct Items<I>(VecDeque<I>);
+
+impl<I> Default for Items<I> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
 }
 
 /// What belongs to the holder.
@@ -78,7 +90,7 @@ pub struct Slot<T, I> {
 struct Held<T, I> {
     value: T,
     /// Items taken out of the backlog and not handed over yet.
-    taken: VecDeque<I>,
+    taken: Queue<I>,
 }
 
 // SAFETY: the word lets one thread at a time reach what is held; `T` is never shared, except by `look` with itself.
@@ -99,13 +111,13 @@ pub enum Entry<'a, T, I> {
 
 impl<T, I> Slot<T, I> {
     /// A free slot. The backlog holds `backlog_max` items, and the holder up to as many again.
-    pub fn new(value: T, backlog_max: usize) -> Self {
+    pub fn new(value: T, backlog_max: u32) -> Self {
         Self {
             word: Futex::new(0),
-            held: UnsafeCell::new(Held { value, taken: VecDeque::new() }),
-            backlog: SpinLock::new(VecDeque::new()),
-            backlog_len: AtomicUsize::new(0),
+            held: UnsafeCell::new(Held { value, taken: None }),
             backlog_max,
+            backlog: SpinLock::new(None),
+            backlog_len: AtomicUsize::new(0),
         }
     }
 
@@ -135,11 +147,12 @@ impl<T, I> Slot<T, I> {
     /// The item, if the backlog is full.
     pub fn defer(&self, item: I) -> Result<(), I> {
         let mut backlog = self.backlog.lock();
-        if backlog.len() >= self.backlog_max {
+        let Items(items) = &mut **backlog.get_or_insert_default();
+        if items.len() >= self.backlog_max as usize {
             return Err(item);
         }
-        backlog.push_back(item);
-        self.backlog_len.store(backlog.len(), Ordering::Relaxed);
+        items.push_back(item);
+        self.backlog_len.store(items.len(), Ordering::Relaxed);
         Ok(())
     }
 
@@ -246,12 +259,17 @@ impl<'a, T, I> SlotGuard<'a, T, I> {
         slot.held.with_mut(|held| {
             // SAFETY: the guard holds the slot, and `&mut self` makes this the only loan.
             let taken = unsafe { &mut (*held).taken };
-            if taken.is_empty() && slot.backlog_len.load(Ordering::Relaxed) != 0 {
-                let mut backlog = slot.backlog.lock();
-                std::mem::swap(&mut *backlog, taken);
-                slot.backlog_len.store(0, Ordering::Relaxed);
+            if let Some(item) = taken.as_mut().and_then(|items| items.0.pop_front()) {
+                return Some(item);
             }
-            taken.pop_front()
+            if slot.backlog_len.load(Ordering::Relaxed) == 0 {
+                return None;
+            }
+            let mut backlog = slot.backlog.lock();
+            std::mem::swap(&mut *backlog, taken);
+            slot.backlog_len.store(0, Ordering::Relaxed);
+            drop(backlog);
+            taken.as_mut()?.0.pop_front()
         })
     }
 

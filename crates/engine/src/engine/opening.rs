@@ -135,7 +135,7 @@ impl Engine {
             }
             let secret = reset::secret().map_err(ConnectError::System)?;
             let fresh = Arc::new(slot(Connection::connect(clock::now(), flow, config.clone(), secret)));
-            Ok(self.core.table.insert(flow, fresh.clone()).is_ok().then_some(fresh))
+            Ok(self.core.table.insert(fresh.clone()).is_ok().then_some(fresh))
         };
         if let Some(port) = local {
             let own = Address { node, port };

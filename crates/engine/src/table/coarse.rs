@@ -12,7 +12,7 @@ use weft_base::FlowKey;
 use weft_sync::SpinLock;
 
 use super::lists::{Count, Hash};
-use super::{InsertError, Limits, Table};
+use super::{InsertError, Keyed, Limits, Table};
 
 /// Hash lists with one spin lock each.
 pub struct Coarse<V> {
@@ -47,12 +47,13 @@ impl<V> Coarse<V> {
     }
 }
 
-impl<V: Send + Sync> Table<V> for Coarse<V> {
+impl<V: Keyed + Send + Sync> Table<V> for Coarse<V> {
     fn find(&self, key: &FlowKey) -> Option<Arc<V>> {
         self.list(key).lock().nodes().find(|node| node.key == *key).map(|node| node.value.clone())
     }
 
-    fn insert(&self, key: FlowKey, value: Arc<V>) -> Result<(), InsertError> {
+    fn insert(&self, value: Arc<V>) -> Result<(), InsertError> {
+        let key = *value.flow();
         let mut list = self.list(&key).lock();
         if list.nodes().any(|node| node.key == key) {
             return Err(InsertError::Occupied);

@@ -1,39 +1,38 @@
 //! Searches without locks.
 //!
-//! Algorithm: the table is cut into shards by the hash. A shard is an array of list heads, reached through a pointer;
-//! heads and links are atomic pointers, and a search only follows them. Who inserts or removes holds the shard's
-//! lock, and changes one pointer: a new node is complete before the head points to it, and a node is removed by making
-//! the pointer to it point past it. A shard with half as many entries as lists gets an array of twice the lists with
-//! new nodes (the old ones may be being read), and one store of the shard's pointer makes it valid. So a list has
-//! hardly ever more than one entry, and a search for one connection touches no other.
+//! Algorithm: the table is cut into shards by the hash. A shard is an array of [`Places`], reached through a pointer. A
+//! search follows it, and goes along the array until it meets its flow; it touches the line of its place and the line where
+//! its value begins, hardly ever more. Who inserts or removes holds the shard's lock, and writes one word. When half of the
+//! places are not empty, a new array takes over (the old one may be being read), twice as large if a quarter are values, and
+//! one store of the shard's pointer makes it valid.
 //!
-//! Removed nodes and old arrays are freed by [`Grace`] when no search that could see them is left.
+//! Removed values and old arrays are let go of by [`Grace`] when no search that could see them is left.
 //!
 //! Races:
-//! * A search against an insertion finds the new node or does not. Against a removal, it returns the value or not;
-//!   standing on the removed node, it still finds the way on, since the node's own link stays as it was.
-//! * The link of a removed node may lead to a node removed after it. That one too is freed only when this search is
-//!   over, because it was removed while the search was under way.
-//! * A search against growth uses the old array to its end, or the new one. An entry removed from the new array may
+//! * A search against an insertion finds the new value or does not; against a removal likewise. What stays is found.
+//! * A search against growth uses the old array to its end, or the new one. A value removed from the new array may
 //!   still be found in the old one by a search that was under way before: it returns a value that was removed
 //!   meanwhile, as any search may. A search that begins after a change sees the new array, for the change was made
 //!   after the pointer was stored.
+//! * A search counts one more reference to the value that it found. It may, as the table's own is given up only when this
+//!   search is over.
 
-use std::ptr;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use weft_base::FlowKey;
+use weft_sync::face;
 use weft_sync::face::atomic::{AtomicPtr, Ordering};
-use weft_sync::face::{self, Alive};
 use weft_sync::{Grace, Mutex, MutexGuard};
 
-use super::lists::{Count, Hash, LISTS_MAX};
-use super::{InsertError, Limits, Table};
+use super::lists::{Count, Hash};
+use super::places::{Places, TAGS};
+use super::{InsertError, Keyed, Limits, Table};
 
 /// Shards, of which each has its own writer.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
-/// Hash lists that are searched without locks.
+/// Places that are searched without locks.
 pub struct Epoch<V> {
     shards: Box<[Shard<V>]>,
     grace: Grace<Garbage<V>>,
@@ -44,98 +43,64 @@ pub struct Epoch<V> {
 /// On its own pair of cache lines: the pointer is read by everybody, all the time.
 #[repr(align(128))]
 struct Shard<V> {
-    lists: AtomicPtr<Lists<V>>,
-    /// Entries of this shard; whoever changes the lists holds the lock.
-    writer: Mutex<usize>,
+    places: AtomicPtr<Places<V>>,
+    /// Whoever changes the places holds the lock.
+    writer: Mutex<Filled>,
 }
 
-struct Lists<V> {
-    heads: Box<[AtomicPtr<Node<V>>]>,
-    alive: Alive,
-}
-
-struct Node<V> {
-    key: FlowKey,
-    value: Arc<V>,
-    next: AtomicPtr<Node<V>>,
-    alive: Alive,
+/// How full an array is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Filled {
+    values: usize,
+    /// Places that are not empty: values and what they left.
+    places: usize,
 }
 
 /// What no search that begins now can reach.
 enum Garbage<V> {
-    Node(*mut Node<V>),
-    /// An array with all its nodes.
-    Lists(*mut Lists<V>),
+    /// The table's reference to a value.
+    Value(*const V),
+    /// An array without its values.
+    Places(*mut Places<V>),
 }
 
-// SAFETY: garbage owns its nodes, and with them an `Arc<V>` each.
+// SAFETY: garbage owns an `Arc<V>`, or an array of pointers that it does not follow.
 unsafe impl<V: Send + Sync> Send for Garbage<V> {}
 
 impl<V> Drop for Garbage<V> {
     fn drop(&mut self) {
         match *self {
-            // SAFETY: the node came from a box, and the grace is over.
-            Self::Node(node) => unsafe { face::free(node, |node| &node.alive) },
-            Self::Lists(lists) => {
-                // SAFETY: the array came from a box, and the grace is over.
-                for head in unsafe { &(*lists).heads } {
-                    let mut next = head.load(Ordering::Relaxed);
-                    // SAFETY: the nodes of an array are freed with it or before, never after.
-                    while let Some(node) = unsafe { next.as_ref() } {
-                        let node =
-                            Self::Node(std::mem::replace(&mut next, node.next.load(Ordering::Relaxed)));
-                        drop(node);
-                    }
-                }
-                // SAFETY: as above.
-                unsafe { face::free(lists, |lists| &lists.alive) };
-            }
+            // SAFETY: the table's reference, of which this is the last use; the grace is over.
+            Self::Value(value) => drop(unsafe { Arc::from_raw(value) }),
+            // SAFETY: the array came from a box, and the grace is over.
+            Self::Places(places) => unsafe { face::free(places, |places| &places.alive) },
         }
     }
 }
 
-impl<V> Lists<V> {
-    fn with(count: usize) -> Box<Self> {
-        let heads = (0..count).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
-        Box::new(Self { heads, alive: Alive::default() })
-    }
-
-    #[inline]
-    fn head(&self, hash: usize) -> &AtomicPtr<Node<V>> {
-        // The low bits chose the shard.
-        &self.heads[(hash / SHARDS) & (self.heads.len() - 1)]
-    }
-
-    /// Puts a node first into its list.
-    fn push(&self, hash: usize, key: FlowKey, value: Arc<V>) {
-        let head = self.head(hash);
-        let next = AtomicPtr::new(head.load(Ordering::Relaxed));
-        let node = Box::new(Node { key, value, next, alive: Alive::default() });
-        head.store(Box::into_raw(node), Ordering::Release);
-    }
-}
-
-/// Goes along a list from a head or link; gives each link with the node behind it.
+/// One more reference to a value.
 ///
 /// # Safety
 ///
-/// For as long as the nodes are used, the caller is counted as a reader, or holds the shard's lock.
-unsafe fn walk<V>(from: &AtomicPtr<Node<V>>) -> impl Iterator<Item = (&AtomicPtr<Node<V>>, &Node<V>)> {
-    let mut link = from;
-    std::iter::from_fn(move || {
-        // SAFETY: null, or a node that is not freed while the caller reads or holds the lock.
-        let node = unsafe { link.load(Ordering::Acquire).as_ref() }?;
-        node.alive.check();
-        Some((std::mem::replace(&mut link, &node.next), node))
-    })
+/// The value comes from `Arc::into_raw`, and its reference is not given up during the call.
+#[inline]
+unsafe fn share<V>(value: *const V) -> Arc<V> {
+    // SAFETY: the caller's promise.
+    unsafe { Arc::increment_strong_count(value) };
+    // SAFETY: as above, and the reference was counted.
+    unsafe { Arc::from_raw(value) }
 }
 
-impl<V: Send + Sync> Epoch<V> {
+impl<V: Keyed + Send + Sync> Epoch<V> {
     /// An empty table; see [`super::Scheme::table`].
     #[must_use]
     pub fn new(hash_key: [u8; 16], limits: Limits) -> Self {
-        let lists = || Box::into_raw(Lists::with(limits.list_count().div_ceil(SHARDS)));
-        let shard = |_| Shard { lists: AtomicPtr::new(lists()), writer: Mutex::new(0) };
+        const { assert!(align_of::<V>() >= TAGS, "a tag fits below the address of a value") };
+        let count = limits.list_count().div_ceil(SHARDS).max(2);
+        let shard = |_| Shard {
+            places: AtomicPtr::new(Box::into_raw(Places::with(count))),
+            writer: Mutex::new(Filled::default()),
+        };
         Self {
             shards: (0..SHARDS).map(shard).collect(),
             grace: Grace::new(),
@@ -144,106 +109,108 @@ impl<V: Send + Sync> Epoch<V> {
         }
     }
 
+    /// The shard of a flow, and what of its hash did not choose the shard.
     #[inline]
-    fn shard(&self, hash: usize) -> &Shard<V> {
-        &self.shards[hash % SHARDS]
+    fn shard(&self, key: &FlowKey) -> (&Shard<V>, usize) {
+        let hash = self.hash.of(key);
+        (&self.shards[hash % SHARDS], hash / SHARDS)
     }
 
-    /// Replaces the lists of a shard by twice as many, and returns the old ones.
-    fn grow(&self, shard: &Shard<V>, old: &Lists<V>) -> Garbage<V> {
-        let new = Lists::with(old.heads.len() * 2);
-        for head in &old.heads {
+    /// Moves the values of a shard to a new array with room for more, and returns the old one.
+    fn renew(&self, shard: &Shard<V>, filled: &mut Filled, old: &Places<V>) -> Garbage<V> {
+        let is_crowded = filled.values * 4 >= old.len();
+        let new = Places::with(old.len() << usize::from(is_crowded));
+        for value in old.values() {
             // SAFETY: the caller holds the shard's lock.
-            for (_, node) in unsafe { walk(head) } {
-                new.push(self.hash.of(&node.key), node.key, node.value.clone());
-            }
+            new.push(self.shard(unsafe { &*value }.flow()).1, value);
         }
-        Garbage::Lists(shard.lists.swap(Box::into_raw(new), Ordering::Release))
+        filled.places = filled.values;
+        Garbage::Places(shard.places.swap(Box::into_raw(new), Ordering::Release))
     }
 }
 
 impl<V> Shard<V> {
-    /// The lists, for a searcher.
+    /// The places, for a searcher.
     ///
     /// # Safety
     ///
-    /// For as long as the lists are used, the caller is counted as a reader, or holds the shard's lock.
+    /// For as long as the places are used, the caller is counted as a reader, or holds the shard's lock.
     #[inline]
-    unsafe fn lists(&self) -> &Lists<V> {
+    unsafe fn places(&self) -> &Places<V> {
         // SAFETY: never null, and not freed while the caller reads or holds the lock.
-        let lists = unsafe { &*self.lists.load(Ordering::Acquire) };
-        lists.alive.check();
-        lists
+        let places = unsafe { &*self.places.load(Ordering::Acquire) };
+        places.alive.check();
+        places
     }
 
-    /// The lists, for the one that may change them.
-    fn locked(&self) -> (MutexGuard<'_, usize>, &Lists<V>) {
-        let entries = self.writer.lock();
+    /// The places, for the one that may change them.
+    fn locked(&self) -> (MutexGuard<'_, Filled>, &Places<V>) {
+        let filled = self.writer.lock();
         // SAFETY: the lock is held, and its guard returned along.
-        (entries, unsafe { self.lists() })
+        (filled, unsafe { self.places() })
     }
 }
 
-impl<V: Send + Sync> Table<V> for Epoch<V> {
+impl<V: Keyed + Send + Sync> Table<V> for Epoch<V> {
     fn find(&self, key: &FlowKey) -> Option<Arc<V>> {
-        let hash = self.hash.of(key);
-        let shard = self.shard(hash);
+        let (shard, hash) = self.shard(key);
         let _reading = self.grace.read();
         // SAFETY: this thread is counted as a reader.
-        let lists = unsafe { shard.lists() };
+        let places = unsafe { shard.places() };
         // SAFETY: as above.
-        let mut nodes = unsafe { walk(lists.head(hash)) };
-        nodes.find(|(_, node)| node.key == *key).map(|(_, node)| node.value.clone())
+        let (_, value) = unsafe { places.find(hash, key) }?;
+        // SAFETY: as above, so the table's reference stays for so long.
+        Some(unsafe { share(value) })
     }
 
-    fn insert(&self, key: FlowKey, value: Arc<V>) -> Result<(), InsertError> {
-        let hash = self.hash.of(&key);
-        let shard = self.shard(hash);
-        let (mut entries, mut lists) = shard.locked();
+    fn insert(&self, value: Arc<V>) -> Result<(), InsertError> {
+        let (shard, hash) = self.shard(value.flow());
+        let (mut filled, mut places) = shard.locked();
         // SAFETY: the shard's lock is held.
-        if unsafe { walk(lists.head(hash)) }.any(|(_, node)| node.key == key) {
+        if unsafe { places.find(hash, value.flow()) }.is_some() {
             return Err(InsertError::Occupied);
         }
         self.count.add()?;
         let mut old = None;
-        if 2 * *entries >= lists.heads.len() && lists.heads.len() < LISTS_MAX / SHARDS {
-            old = Some(self.grow(shard, lists));
+        if 2 * (filled.places + 1) > places.len() {
+            old = Some(self.renew(shard, &mut filled, places));
             // SAFETY: the shard's lock is held.
-            lists = unsafe { shard.lists() };
+            places = unsafe { shard.places() };
         }
-        lists.push(hash, key, value);
-        *entries += 1;
-        drop(entries);
+        filled.places += usize::from(places.push(hash, Arc::into_raw(value)));
+        filled.values += 1;
+        drop(filled);
         if let Some(old) = old {
-            // SAFETY: the shard's pointer leads to the new lists.
+            // SAFETY: the shard's pointer leads to the new places.
             unsafe { self.grace.retire(old) };
         }
         Ok(())
     }
 
     fn remove(&self, key: &FlowKey) -> Option<Arc<V>> {
-        let hash = self.hash.of(key);
-        let (mut entries, lists) = self.shard(hash).locked();
+        let (shard, hash) = self.shard(key);
+        let (mut filled, places) = shard.locked();
         // SAFETY: the shard's lock is held.
-        let (link, node) = unsafe { walk(lists.head(hash)) }.find(|(_, node)| node.key == *key)?;
-        let value = node.value.clone();
-        let garbage = link.load(Ordering::Relaxed);
-        link.store(node.next.load(Ordering::Relaxed), Ordering::Release);
-        *entries -= 1;
-        drop(entries);
+        let (at, value) = unsafe { places.find(hash, key) }?;
+        // SAFETY: the table's reference is still there.
+        let taken = unsafe { share(value) };
+        filled.places -= places.clear(at);
+        filled.values -= 1;
+        drop(filled);
         self.count.subtract();
-        // SAFETY: no link leads to the node, except from nodes that were removed before it.
-        unsafe { self.grace.retire(Garbage::Node(garbage)) };
-        Some(value)
+        // SAFETY: no place leads to the value, except in arrays that were retired before it.
+        unsafe { self.grace.retire(Garbage::Value(value)) };
+        Some(taken)
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(&FlowKey, &Arc<V>)) {
         for shard in &self.shards {
             let _reading = self.grace.read();
             // SAFETY: this thread is counted as a reader.
-            for head in &unsafe { shard.lists() }.heads {
-                // SAFETY: as above.
-                unsafe { walk(head) }.for_each(|(_, node)| visit(&node.key, &node.value));
+            for value in unsafe { shard.places() }.values() {
+                // SAFETY: as above; the table's reference is lent, not taken.
+                let value = ManuallyDrop::new(unsafe { Arc::from_raw(value) });
+                visit(value.flow(), &value);
             }
         }
     }
@@ -256,7 +223,10 @@ impl<V: Send + Sync> Table<V> for Epoch<V> {
 impl<V> Drop for Epoch<V> {
     fn drop(&mut self) {
         for shard in &self.shards {
-            drop(Garbage::Lists(shard.lists.load(Ordering::Relaxed)));
+            let places = shard.places.load(Ordering::Relaxed);
+            // SAFETY: this thread is alone with the table.
+            unsafe { &*places }.values().for_each(|value| drop(Garbage::Value(value)));
+            drop(Garbage::Places(places));
         }
     }
 }

@@ -29,7 +29,7 @@ use weft_sync::face::{self, Alive};
 use weft_sync::{Mutex, RwLock, RwLockReadGuard};
 
 use super::lists::{Count, Hash};
-use super::{InsertError, Limits, Table};
+use super::{InsertError, Keyed, Limits, Table};
 
 /// Hash lists with a read/write lock on each link.
 pub struct Fine<V> {
@@ -127,12 +127,13 @@ impl<'a, V> Walk<'a, V> {
     }
 }
 
-impl<V: Send + Sync> Table<V> for Fine<V> {
+impl<V: Keyed + Send + Sync> Table<V> for Fine<V> {
     fn find(&self, key: &FlowKey) -> Option<Arc<V>> {
         Walk::from(self.list(key)).find(key).map(|node| node.value.clone())
     }
 
-    fn insert(&self, key: FlowKey, value: Arc<V>) -> Result<(), InsertError> {
+    fn insert(&self, value: Arc<V>) -> Result<(), InsertError> {
+        let key = *value.flow();
         let mut head = self.list(&key).write();
         // SAFETY: the lock of the head is held, and to write.
         if let Some(first) = unsafe { head.node() }

@@ -6,7 +6,7 @@ use weft_sync::face::atomic::{AtomicUsize, Ordering};
 use super::{InsertError, Limits};
 
 /// Greatest number of lists of a table.
-pub(super) const LISTS_MAX: usize = 1 << 20;
+const LISTS_MAX: usize = 1 << 20;
 
 /// From flows to numbers that nobody without the key can foretell: SipHash-1-3 of 16 bytes, the local and the remote
 /// end as one little-endian word each.

@@ -1,7 +1,8 @@
 //! The socket table: from a flow to what keeps its connection, under three schemes of locking.
 //!
-//! The sockets are linked into hash lists. A packet that comes in means a search, so searches must not wait for each
-//! other; insertions and removals are rare. Three schemes, one behaviour, one test suite:
+//! A packet that comes in means a search, so searches must not wait for each other; insertions and removals are rare. In
+//! the paper the sockets are linked into hash lists; [`Scheme::Epoch`] has arrays. Three schemes, one behaviour, one test
+//! suite:
 //!
 //! | scheme | search | insertion | removal |
 //! |---|---|---|---|
@@ -14,15 +15,16 @@
 //!
 //! The paper hashes destination port, source node and source port; here the whole 4-tuple, because a node without a
 //! cluster file may answer under several numbers. The hash is SipHash-1-3 with a key of this process, so that nobody
-//! outside can choose flows that share a list.
+//! outside can choose flows that share a list or a place.
 //!
 //! Bounds: [`Limits`] gives the lists and the greatest number of entries. `coarse` and `fine` keep their lists for
-//! life, as the paper's do; `epoch` begins with so many and doubles them as it fills.
+//! life, as the paper's do; `epoch` has no lists, but arrays of at most eight places for each of the most entries it ever had.
 
 mod coarse;
 mod epoch;
 mod fine;
 mod lists;
+mod places;
 #[cfg(test)]
 mod tests;
 
@@ -35,35 +37,49 @@ pub use self::coarse::Coarse;
 pub use self::epoch::Epoch;
 pub use self::fine::Fine;
 
+/// What a table keeps: it knows its flow.
+pub trait Keyed {
+    /// The flow, which never changes.
+    fn flow(&self) -> &FlowKey;
+}
+
 /// From flows to shared values.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use weft_base::{Address, FlowKey, NodeId, Port};
-/// use weft_engine::table::{InsertError, Limits, Scheme};
+/// use weft_engine::table::{InsertError, Keyed, Limits, Scheme};
+///
+/// struct Entry(FlowKey, u64);
+///
+/// impl Keyed for Entry {
+///     fn flow(&self) -> &FlowKey {
+///         &self.0
+///     }
+/// }
 ///
 /// let end = |node, port| Address { node: NodeId::new(node).unwrap(), port: Port::new(port).unwrap() };
 /// let flow = FlowKey { local: end(1, 7), remote: end(2, 49_152) };
 /// let key = [0x5A; 16]; // in earnest: 16 random bytes
 ///
 /// let table = Scheme::Epoch.table(key, Limits::default());
-/// table.insert(flow, Arc::new("slot"))?;
-/// assert_eq!(table.insert(flow, Arc::new("other")), Err(InsertError::Occupied));
-/// assert_eq!(table.find(&flow).as_deref(), Some(&"slot"));
+/// table.insert(Arc::new(Entry(flow, 1)))?;
+/// assert_eq!(table.insert(Arc::new(Entry(flow, 2))), Err(InsertError::Occupied));
+/// assert!(table.find(&flow).is_some_and(|entry| entry.1 == 1));
 /// assert!(table.remove(&flow).is_some() && table.is_empty());
 /// # Ok::<(), InsertError>(())
 /// ```
-pub trait Table<V>: Send + Sync {
+pub trait Table<V: Keyed>: Send + Sync {
     /// The value of `key`.
     fn find(&self, key: &FlowKey) -> Option<Arc<V>>;
 
-    /// Adds `value` under `key`.
+    /// Adds `value` under its flow.
     ///
     /// # Errors
     ///
-    /// [`InsertError::Occupied`] if the key has a value, which stays; [`InsertError::Full`] if the table holds as many
+    /// [`InsertError::Occupied`] if the flow has a value, which stays; [`InsertError::Full`] if the table holds as many
     /// entries as it may.
-    fn insert(&self, key: FlowKey, value: Arc<V>) -> Result<(), InsertError>;
+    fn insert(&self, value: Arc<V>) -> Result<(), InsertError>;
 
     /// Takes the entry of `key` out. A search that is under way may still return its value.
     fn remove(&self, key: &FlowKey) -> Option<Arc<V>>;
@@ -82,7 +98,7 @@ pub trait Table<V>: Send + Sync {
     }
 }
 
-impl<V> fmt::Debug for dyn Table<V> {
+impl<V: Keyed> fmt::Debug for dyn Table<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Table").field("len", &self.len()).finish_non_exhaustive()
     }
@@ -111,8 +127,8 @@ impl std::error::Error for InsertError {}
 /// How large a table may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Hash lists, rounded up to a power of two, at most 2^20. A list head is 8 to 16 bytes. For `epoch`, the lists to
-    /// begin with.
+    /// Hash lists, rounded up to a power of two, at most 2^20. A list head is 8 to 16 bytes. For `epoch`, the places of
+    /// its arrays to begin with.
     pub lists: usize,
     /// Greatest number of entries (CDP-LIM-A).
     pub entries_max: usize,
@@ -143,7 +159,11 @@ impl Scheme {
 
     /// An empty table. `hash_key` is random and secret, and best made once for a process.
     #[must_use]
-    pub fn table<V: Send + Sync + 'static>(self, hash_key: [u8; 16], limits: Limits) -> Box<dyn Table<V>> {
+    pub fn table<V: Keyed + Send + Sync + 'static>(
+        self,
+        hash_key: [u8; 16],
+        limits: Limits,
+    ) -> Box<dyn Table<V>> {
         match self {
             Self::Coarse => Box::new(Coarse::new(hash_key, limits)),
             Self::Fine => Box::new(Fine::new(hash_key, limits)),

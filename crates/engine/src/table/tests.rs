@@ -10,14 +10,38 @@ use super::*;
 
 const KEY: [u8; 16] = *b"sixteen key byte";
 
-fn flow(number: u32) -> FlowKey {
+pub(super) fn flow(number: u32) -> FlowKey {
     let port = Port::new(u16::try_from(number % 60_000).unwrap() + 1).unwrap();
     let local = Address { node: NodeId::new(1).unwrap(), port: Port::ECHO };
     FlowKey { local, remote: Address { node: NodeId::new(2 + number / 60_000).unwrap(), port } }
 }
 
+/// A value that is a number.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Numbered {
+    flow: FlowKey,
+    number: usize,
+}
+
+impl Numbered {
+    /// With the flow of its number.
+    pub(super) fn new(number: u32) -> Arc<Self> {
+        Self::of(flow(number), number as usize)
+    }
+
+    fn of(flow: FlowKey, number: usize) -> Arc<Self> {
+        Arc::new(Self { flow, number })
+    }
+}
+
+impl Keyed for Numbered {
+    fn flow(&self) -> &FlowKey {
+        &self.flow
+    }
+}
+
 /// A table of each scheme; few lists, so that they are long and grow.
-fn tables<V: Send + Sync + 'static>(
+fn tables<V: Keyed + Send + Sync + 'static>(
     lists: usize,
     entries_max: usize,
 ) -> impl Iterator<Item = (&'static str, Box<dyn Table<V>>)> {
@@ -29,12 +53,12 @@ fn tables<V: Send + Sync + 'static>(
 fn what_was_inserted_is_found_until_it_is_removed() {
     for (name, table) in tables(4, 100) {
         for number in 0..100 {
-            assert_eq!(table.insert(flow(number), Arc::new(number)), Ok(()), "{name}");
+            assert_eq!(table.insert(Numbered::new(number)), Ok(()), "{name}");
         }
         for number in 0..100 {
-            assert_eq!(table.find(&flow(number)).as_deref(), Some(&number), "{name}");
+            assert_eq!(table.find(&flow(number)), Some(Numbered::new(number)), "{name}");
         }
-        assert_eq!(table.remove(&flow(50)).as_deref(), Some(&50), "{name}");
+        assert_eq!(table.remove(&flow(50)), Some(Numbered::new(50)), "{name}");
         assert!(table.find(&flow(50)).is_none() && table.remove(&flow(50)).is_none(), "{name}");
         assert_eq!(table.len(), 99, "{name}");
     }
@@ -57,10 +81,10 @@ fn every_part_of_the_flow_counts() {
     ];
     for (name, table) in tables(1, 100) {
         for (number, key) in keys.iter().enumerate() {
-            assert_eq!(table.insert(*key, Arc::new(number)), Ok(()), "{name}");
+            assert_eq!(table.insert(Numbered::of(*key, number)), Ok(()), "{name}");
         }
         for (number, key) in keys.iter().enumerate() {
-            assert_eq!(table.find(key).as_deref(), Some(&number), "{name}");
+            assert_eq!(table.find(key).map(|value| value.number), Some(number), "{name}");
         }
     }
 }
@@ -69,11 +93,12 @@ fn every_part_of_the_flow_counts() {
 fn a_flow_has_one_entry() {
     for (name, table) in tables(1, 10) {
         for number in [1, 2, 3] {
-            table.insert(flow(number), Arc::new(number)).unwrap();
+            table.insert(Numbered::new(number)).unwrap();
         }
         for number in [1, 2, 3] {
-            assert_eq!(table.insert(flow(number), Arc::new(0)), Err(InsertError::Occupied), "{name}");
-            assert_eq!(table.find(&flow(number)).as_deref(), Some(&number), "{name}");
+            let other = Numbered::of(flow(number), 0);
+            assert_eq!(table.insert(other), Err(InsertError::Occupied), "{name}");
+            assert_eq!(table.find(&flow(number)), Some(Numbered::new(number)), "{name}");
         }
         assert_eq!(table.len(), 3, "{name}");
     }
@@ -84,12 +109,12 @@ fn a_flow_has_one_entry() {
 fn a_full_table_refuses_until_an_entry_goes() {
     for (name, table) in tables(4, 3) {
         for number in 0..3 {
-            table.insert(flow(number), Arc::new(number)).unwrap();
+            table.insert(Numbered::new(number)).unwrap();
         }
-        assert_eq!(table.insert(flow(3), Arc::new(3)), Err(InsertError::Full), "{name}");
-        assert_eq!(table.insert(flow(0), Arc::new(3)), Err(InsertError::Occupied), "{name}");
+        assert_eq!(table.insert(Numbered::new(3)), Err(InsertError::Full), "{name}");
+        assert_eq!(table.insert(Numbered::new(0)), Err(InsertError::Occupied), "{name}");
         table.remove(&flow(1)).unwrap();
-        assert_eq!(table.insert(flow(3), Arc::new(3)), Ok(()), "{name}");
+        assert_eq!(table.insert(Numbered::new(3)), Ok(()), "{name}");
         assert_eq!(table.len(), 3, "{name}");
     }
 }
@@ -97,25 +122,25 @@ fn a_full_table_refuses_until_an_entry_goes() {
 #[test]
 fn a_removed_value_is_let_go_of_and_so_are_all_in_the_end() {
     for (name, table) in tables(1, 1_000) {
-        let value = Arc::new(());
+        let dropped = Arc::new(AtomicUsize::new(0));
         for number in 0..500 {
-            table.insert(flow(number), value.clone()).unwrap();
+            table.insert(Value::new(number, &dropped)).unwrap();
         }
         for number in 0..250 {
             drop(table.remove(&flow(number)));
         }
-        assert_eq!(Arc::strong_count(&value), 251, "{name}");
+        assert_eq!(dropped.load(Ordering::Relaxed), 250, "{name}");
         drop(table);
-        assert_eq!(Arc::strong_count(&value), 1, "{name}");
+        assert_eq!(dropped.load(Ordering::Relaxed), 500, "{name}");
     }
 }
 
 #[test]
 fn a_long_list_is_dropped_without_recursion() {
     for (_, table) in tables(1, 20_000) {
-        // The scheme that grows has many lists by then; the other two have one.
+        // The scheme that grows has no lists; the other two have one.
         for number in 0..3_000 {
-            table.insert(flow(number), Arc::new(())).unwrap();
+            table.insert(Numbered::new(number)).unwrap();
         }
         std::thread::Builder::new().stack_size(64 << 10).spawn(move || drop(table)).unwrap().join().unwrap();
     }
@@ -162,7 +187,12 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 /// Does the same to the table and to a map, and compares the answers.
-fn apply(operation: Operation, table: &dyn Table<usize>, model: &mut BTreeMap<FlowKey, usize>, step: usize) {
+fn apply(
+    operation: Operation,
+    table: &dyn Table<Numbered>,
+    model: &mut BTreeMap<FlowKey, usize>,
+    step: usize,
+) {
     match operation {
         Operation::Insert(number) => {
             let expected = match model.get(&flow(number)) {
@@ -170,20 +200,23 @@ fn apply(operation: Operation, table: &dyn Table<usize>, model: &mut BTreeMap<Fl
                 None if model.len() == 48 => Err(InsertError::Full),
                 None => Ok(()),
             };
-            assert_eq!(table.insert(flow(number), Arc::new(step)), expected);
+            assert_eq!(table.insert(Numbered::of(flow(number), step)), expected);
             if expected.is_ok() {
                 model.insert(flow(number), step);
             }
         }
         Operation::Find(number) => {
-            assert_eq!(table.find(&flow(number)).as_deref(), model.get(&flow(number)));
+            assert_eq!(
+                table.find(&flow(number)).map(|value| value.number),
+                model.get(&flow(number)).copied()
+            );
         }
         Operation::Remove(number) => {
-            assert_eq!(table.remove(&flow(number)).as_deref().copied(), model.remove(&flow(number)));
+            assert_eq!(table.remove(&flow(number)).map(|value| value.number), model.remove(&flow(number)));
         }
         Operation::Walk => {
             let mut seen = BTreeMap::new();
-            table.for_each(&mut |key, value| assert_eq!(seen.insert(*key, **value), None));
+            table.for_each(&mut |key, value| assert_eq!(seen.insert(*key, value.number), None));
             assert_eq!(seen, *model);
         }
     }
@@ -204,9 +237,24 @@ proptest! {
 
 /// A value that tells whether it was used after its end.
 struct Value {
+    flow: FlowKey,
     number: u32,
     is_valid: AtomicBool,
     dropped: Arc<AtomicUsize>,
+}
+
+impl Value {
+    fn new(number: u32, dropped: &Arc<AtomicUsize>) -> Arc<Self> {
+        let is_valid = AtomicBool::new(true);
+        Arc::new(Self { flow: flow(number), number, is_valid, dropped: dropped.clone() })
+    }
+}
+
+impl Keyed for Value {
+    fn flow(&self) -> &FlowKey {
+        assert!(self.is_valid.load(Ordering::Relaxed), "used after its end");
+        &self.flow
+    }
 }
 
 impl Drop for Value {
@@ -231,12 +279,8 @@ impl Random {
 fn stress(table: &dyn Table<Value>, seed: u64) -> (usize, usize) {
     let (churned, stable, rounds) = (64, 64, 4_000);
     let (dropped, inserted) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
-    let value = |number| {
-        let is_valid = AtomicBool::new(true);
-        Arc::new(Value { number, is_valid, dropped: dropped.clone() })
-    };
     let insert = |number| {
-        let result = table.insert(flow(number), value(number));
+        let result = table.insert(Value::new(number, &dropped));
         inserted.fetch_add(1, Ordering::Relaxed); // the value was made, and must be dropped in any case
         result
     };
