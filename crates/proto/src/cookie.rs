@@ -14,9 +14,8 @@ use std::time::Duration;
 use siphasher::sip::SipHasher24;
 use siphasher::sip128::{Hasher128, SipHasher24 as SipHasher24Wide};
 use weft_base::{FlowKey, Instant, Seq};
-use weft_wire::Cookie;
+use weft_wire::{Cookie, KeepAlive};
 
-use crate::config::KeepAlive;
 use crate::open::Agreed;
 
 const CLAIMS_LEN: usize = 18;
@@ -157,7 +156,6 @@ fn split(cookie: &[u8]) -> Option<(&[u8; CLAIMS_LEN], &[u8])> {
 
 fn pack(slot: u32, agreed: &Agreed, window: u16) -> [u8; CLAIMS_LEN] {
     let flag = |set: bool, bit: u8| if set { bit } else { 0 };
-    let seconds = |time: Duration| u16::try_from(time.as_secs()).unwrap_or(u16::MAX).to_be_bytes();
     let mut claims = [0; CLAIMS_LEN];
     claims[..4].copy_from_slice(&slot.to_be_bytes());
     claims[4] = flag(agreed.sealed, SEALED)
@@ -167,15 +165,14 @@ fn pack(slot: u32, agreed: &Agreed, window: u16) -> [u8; CLAIMS_LEN] {
     claims[5] = agreed.receive_scale << 4 | agreed.send_scale;
     claims[6..8].copy_from_slice(&agreed.peer_mss.to_be_bytes());
     claims[8..12].copy_from_slice(&agreed.peer_message.unwrap_or(0).to_be_bytes());
-    claims[12..14].copy_from_slice(&seconds(agreed.keep_alive.interval));
-    claims[14..16].copy_from_slice(&seconds(agreed.keep_alive.expiry));
+    claims[12..14].copy_from_slice(&agreed.keep_alive.interval_s.to_be_bytes());
+    claims[14..16].copy_from_slice(&agreed.keep_alive.expiry_s.to_be_bytes());
     claims[16..].copy_from_slice(&window.to_be_bytes());
     claims
 }
 
 fn unpack(claims: &[u8; CLAIMS_LEN]) -> (Agreed, u16) {
     let word = |at: usize| u16::from_be_bytes([claims[at], claims[at + 1]]);
-    let seconds = |at: usize| Duration::from_secs(word(at).into());
     let message = u32::from(word(8)) << 16 | u32::from(word(10));
     let agreed = Agreed {
         sealed: claims[4] & SEALED != 0,
@@ -186,7 +183,7 @@ fn unpack(claims: &[u8; CLAIMS_LEN]) -> (Agreed, u16) {
         send_scale: claims[5] & 0x0F,
         peer_mss: word(6),
         peer_message: (message != 0).then_some(message),
-        keep_alive: KeepAlive { interval: seconds(12), expiry: seconds(14) },
+        keep_alive: KeepAlive { interval_s: word(12), expiry_s: word(14) },
     };
     (agreed, word(16))
 }
@@ -304,10 +301,7 @@ mod tests {
                 send_scale: scales.1,
                 peer_mss,
                 peer_message: message,
-                keep_alive: KeepAlive {
-                    interval: Duration::from_secs(times.0.into()),
-                    expiry: Duration::from_secs(times.1.into()),
-                },
+                keep_alive: KeepAlive { interval_s: times.0, expiry_s: times.1 },
             }
         }
     }

@@ -49,26 +49,26 @@ impl ChallengeLimiter {
 
 /// So many events in each window of time; a window begins with the first event after the one before has ended.
 ///
-/// A source that stays below the limit in every such stretch is never refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A source that stays below the limit in every such stretch is never refused. How long a window is, each call says alike:
+/// there are many limiters of one kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RateLimiter {
-    window: Duration,
     ends: Instant,
     left: u32,
 }
 
 impl RateLimiter {
-    /// A limiter over stretches of `window`.
+    /// A limiter that has its full allowance.
     #[must_use]
-    pub const fn new(window: Duration) -> Self {
-        Self { window, ends: Instant::ZERO, left: 0 }
+    pub const fn new() -> Self {
+        Self { ends: Instant::ZERO, left: 0 }
     }
 
-    /// Whether one more event may happen at `now` when `limit` may in a window; if so it is counted. The limit is
+    /// Whether one more event may happen at `now` when `limit` may in a `window`; if so it is counted. The limit is
     /// asked for once a window, so it may be drawn at random.
-    pub fn allow(&mut self, now: Instant, limit: impl FnOnce() -> u32) -> bool {
+    pub fn allow(&mut self, now: Instant, window: Duration, limit: impl FnOnce() -> u32) -> bool {
         if now >= self.ends {
-            self.ends = now + self.window;
+            self.ends = now + window;
             self.left = limit();
         }
         let is_allowed = self.left > 0;
@@ -96,12 +96,12 @@ impl PinLimiter {
     /// answers every PIN of a peer that keeps the limit ([CDP-WND-10]).
     #[must_use]
     pub const fn new() -> Self {
-        Self(RateLimiter::new(Duration::from_secs(1)))
+        Self(RateLimiter::new())
     }
 
     /// Whether one more PIN may be answered now; if so it is counted.
     pub fn allow(&mut self, now: Instant) -> bool {
-        self.0.allow(now, || limits::PIN_ANSWERS_PER_SECOND)
+        self.0.allow(now, Duration::from_secs(1), || limits::PIN_ANSWERS_PER_SECOND)
     }
 }
 
@@ -135,9 +135,9 @@ impl EchoResetLimiter {
     #[must_use]
     pub fn new(entropy: u64) -> Self {
         let mut jitter = Jitter::new(entropy);
-        let free = Node { id: None, limiter: RateLimiter::new(ECHO_WINDOW) };
+        let free = Node { id: None, limiter: RateLimiter::new() };
         Self {
-            process: RateLimiter::new(ECHO_WINDOW),
+            process: RateLimiter::new(),
             nodes: vec![free; NODES_MAX].into_boxed_slice(),
             salt: jitter.next(),
             jitter,
@@ -148,12 +148,13 @@ impl EchoResetLimiter {
     pub fn allow(&mut self, now: Instant, source: NodeId) -> bool {
         let Self { process, nodes, salt, jitter } = self;
         // [CDP-LIM-3] 1,000 per second per process
-        if !process.allow(now, || draw(limits::ECHO_RST_PER_SECOND / ECHO_WINDOWS, jitter)) {
+        if !process.allow(now, ECHO_WINDOW, || draw(limits::ECHO_RST_PER_SECOND / ECHO_WINDOWS, jitter)) {
             return false;
         }
         // [CDP-LIM-3] and 100 per source node
         let limit = || draw(limits::ECHO_RST_PER_NODE_PER_SECOND / ECHO_WINDOWS, jitter);
-        let is_allowed = find(nodes, *salt, now, source).is_some_and(|node| node.limiter.allow(now, limit));
+        let is_allowed =
+            find(nodes, *salt, now, source).is_some_and(|node| node.limiter.allow(now, ECHO_WINDOW, limit));
         if !is_allowed {
             process.give_back();
         }
@@ -283,14 +284,15 @@ mod tests {
         /// Whatever the times, a window never sees more than its limit, and a source below the limit is not refused.
         #[test]
         fn no_window_holds_more_than_its_limit(gaps_ms in prop::collection::vec(0_u64..40, 1..300), limit in 1_u32..20) {
-            let mut limiter = RateLimiter::new(Duration::from_millis(100));
+            let mut limiter = RateLimiter::new();
+            let window = Duration::from_millis(100);
             let mut now = Instant::ZERO;
             let mut allowed = Vec::new();
             let mut asked = Vec::new();
             for gap in gaps_ms {
                 now += Duration::from_millis(gap);
-                let since = |times: &[Instant]| times.iter().filter(|at| now - **at < Duration::from_millis(100)).count();
-                let may = limiter.allow(now, || limit);
+                let since = |times: &[Instant]| times.iter().filter(|at| now - **at < window).count();
+                let may = limiter.allow(now, window, || limit);
                 prop_assert!(may || since(&asked) >= limit as usize);
                 asked.push(now);
                 if may {

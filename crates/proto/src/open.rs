@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use weft_base::{Service, limits};
-use weft_wire::{KeepAlive as KeepAliveTlv, Reason, Tlvs};
+use weft_wire::{KeepAlive, Reason, Tlvs};
 
-use crate::config::{Config, KeepAlive};
+use crate::config::{self, Config};
 
 /// The outcome of the open, seen from one end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,7 +91,6 @@ pub(crate) fn refusal(config: &Config, theirs: &Tlvs) -> Option<(Reason, Option<
 pub(crate) fn agree(config: &Config, theirs: &Tlvs, answer: bool) -> Agreed {
     let ours = offer(config);
     let scaled = ours.wscale.zip(theirs.wscale);
-    let theirs_keep_alive = theirs.keepalive.map(from_tlv);
     let peer_mss = theirs.mss_or_default();
     Agreed {
         // [CDP-SYN-7] sealed if either asks for it
@@ -107,10 +106,10 @@ pub(crate) fn agree(config: &Config, theirs: &Tlvs, answer: bool) -> Agreed {
         peer_message: theirs
             .message
             .filter(|message| config.service == Service::Datagram && *message > u32::from(peer_mss)),
-        keep_alive: match theirs_keep_alive {
+        keep_alive: match theirs.keepalive {
             None => KeepAlive::default(),
             Some(theirs) if answer => theirs,
-            Some(theirs) => smaller(config.keep_alive, theirs),
+            Some(theirs) => smaller(to_tlv(config.keep_alive), theirs),
         },
     }
 }
@@ -130,7 +129,7 @@ pub(crate) fn answer(config: &Config, agreed: &Agreed) -> Tlvs {
         wscale: is_scaled.then_some(agreed.receive_scale),
         coalesce: agreed.coalesce,
         confirm: agreed.confirm,
-        keepalive: (agreed.keep_alive != KeepAlive::default()).then(|| to_tlv(agreed.keep_alive)),
+        keepalive: (agreed.keep_alive != KeepAlive::default()).then_some(agreed.keep_alive),
         ..Tlvs::default()
     };
     tlvs.set_service(config.service);
@@ -138,21 +137,14 @@ pub(crate) fn answer(config: &Config, agreed: &Agreed) -> Tlvs {
 }
 
 fn smaller(a: KeepAlive, b: KeepAlive) -> KeepAlive {
-    let interval = a.interval.min(b.interval);
+    let interval_s = a.interval_s.min(b.interval_s);
     // [CDP-SYN-12] an expiry shorter than twice the interval would be ignored
-    KeepAlive { interval, expiry: a.expiry.min(b.expiry).max(interval * 2) }
+    KeepAlive { interval_s, expiry_s: a.expiry_s.min(b.expiry_s).max(interval_s.saturating_mul(2)) }
 }
 
-fn to_tlv(keep_alive: KeepAlive) -> KeepAliveTlv {
+fn to_tlv(keep_alive: config::KeepAlive) -> KeepAlive {
     let seconds = |time: Duration| u16::try_from(time.as_secs().max(1)).unwrap_or(u16::MAX);
-    KeepAliveTlv { interval_s: seconds(keep_alive.interval), expiry_s: seconds(keep_alive.expiry) }
-}
-
-fn from_tlv(tlv: KeepAliveTlv) -> KeepAlive {
-    KeepAlive {
-        interval: Duration::from_secs(tlv.interval_s.into()),
-        expiry: Duration::from_secs(tlv.expiry_s.into()),
-    }
+    KeepAlive { interval_s: seconds(keep_alive.interval), expiry_s: seconds(keep_alive.expiry) }
 }
 
 #[cfg(test)]
@@ -170,7 +162,10 @@ mod tests {
         let a = Config { integrity: false, coalesce: false, ..config(Service::Datagram) };
         let b = Config {
             confirm: false,
-            keep_alive: KeepAlive { interval: Duration::from_secs(5), expiry: Duration::from_secs(400) },
+            keep_alive: config::KeepAlive {
+                interval: Duration::from_secs(5),
+                expiry: Duration::from_secs(400),
+            },
             ..config(Service::Datagram)
         };
         let (at_a, at_b) = (agree(&a, &offer(&b), false), agree(&b, &offer(&a), false));
@@ -178,7 +173,7 @@ mod tests {
         assert_eq!((at_a.coalesce, at_a.confirm), (false, false));
         assert_eq!((at_b.coalesce, at_b.confirm), (false, false));
         assert_eq!(at_a.keep_alive, at_b.keep_alive);
-        assert_eq!(at_a.keep_alive.interval, Duration::from_secs(5));
+        assert_eq!(at_a.keep_alive.interval_s, 5);
     }
 
     /// [CDP-SYN-10] A SYN|ACK carries WSCALE, COALESCE, CONFIRM and KEEPALIVE only if the SYN did.

@@ -28,7 +28,7 @@ pub(crate) struct Outgoing {
 #[derive(Clone, Debug)]
 pub(crate) struct SendQueue {
     service: Service,
-    mss: usize,
+    mss: u16,
     coalesce: bool,
     /// Whether messages may go on in the next packet: the peer announced MESSAGE.
     may_split: bool,
@@ -37,7 +37,7 @@ pub(crate) struct SendQueue {
     /// The packet that is still open (datagram), or the end of the stream.
     tail: BytesMut,
     /// Records in the open packet.
-    open_records: usize,
+    open_records: u16,
     bytes: usize,
     chunks: Chunks,
 }
@@ -46,7 +46,7 @@ impl SendQueue {
     pub(crate) fn new(service: Service, mss: u16) -> Self {
         Self {
             service,
-            mss: usize::from(mss),
+            mss,
             coalesce: false,
             may_split: false,
             ready: VecDeque::new(),
@@ -60,7 +60,7 @@ impl SendQueue {
     /// What the open agreed on.
     pub(crate) fn configure(&mut self, mss: u16, coalesce: bool, may_split: bool) {
         self.may_split = may_split;
-        self.mss = usize::from(mss);
+        self.mss = mss;
         // [CDP-STR-4] COALESCE is ignored in stream service
         self.coalesce = coalesce && self.service == Service::Datagram;
     }
@@ -70,11 +70,17 @@ impl SendQueue {
         if self.tail.len() + records::RECORD_HEAD > usize::from(mss) && self.service == Service::Datagram {
             self.finish_packet();
         }
-        self.mss = usize::from(mss);
+        self.mss = mss;
         self.chunks = Chunks::default();
-        if self.may_split && self.ready.iter().any(|packet| packet.payload.len() > self.mss) {
+        if self.may_split && self.ready.iter().any(|packet| packet.payload.len() > self.mss()) {
             self.cut_again();
         }
+    }
+
+    /// Bytes that a packet holds.
+    #[inline]
+    fn mss(&self) -> usize {
+        usize::from(self.mss)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -93,7 +99,7 @@ impl SendQueue {
 
     /// Whether a packet of full size waits, or several.
     pub(crate) fn has_full_packet(&self) -> bool {
-        !self.ready.is_empty() || self.tail.len() >= self.mss
+        !self.ready.is_empty() || self.tail.len() >= self.mss()
     }
 
     /// Takes a copy of `data`: one message, or bytes of the stream.
@@ -107,8 +113,8 @@ impl SendQueue {
 
     /// As [`SendQueue::push`], and keeps `data` itself unless it is better copied: where it would share a packet with others.
     pub(crate) fn push_lent(&mut self, mut data: Bytes) {
-        let is_plain = self.service == Service::Stream || !self.coalesce || data.len() <= self.mss;
-        if data.len() < self.mss / SMALL_PART || !is_plain {
+        let is_plain = self.service == Service::Stream || !self.coalesce || data.len() <= self.mss();
+        if data.len() < self.mss() / SMALL_PART || !is_plain {
             return self.push(&data);
         }
         self.finish_packet();
@@ -118,8 +124,8 @@ impl SendQueue {
             return self.ready.push_back(Outgoing { payload: data, eom: false });
         }
         // [CDP-DG-2] [CDP-DG-4]
-        while data.len() > self.mss {
-            self.ready.push_back(Outgoing { payload: data.split_to(self.mss), eom: false });
+        while data.len() > self.mss() {
+            self.ready.push_back(Outgoing { payload: data.split_to(self.mss()), eom: false });
         }
         self.ready.push_back(Outgoing { payload: data, eom: true });
     }
@@ -143,7 +149,7 @@ impl SendQueue {
     pub(crate) fn clear(&mut self) -> usize {
         self.finish_packet();
         let packets = match self.service {
-            Service::Stream => self.bytes.div_ceil(self.mss),
+            Service::Stream => self.bytes.div_ceil(self.mss()),
             Service::Datagram => self.ready.len(),
         };
         self.ready = VecDeque::new();
@@ -159,11 +165,12 @@ impl SendQueue {
     }
 
     fn push_bytes(&mut self, mut data: &[u8]) {
+        let mss = self.mss();
         self.bytes += data.len();
         while !data.is_empty() {
-            if self.tail.len() == self.tail.capacity() || self.tail.capacity() < self.mss {
+            if self.tail.len() == self.tail.capacity() || self.tail.capacity() < mss {
                 self.retire_tail();
-                self.chunks.replace(&mut self.tail, data.len(), self.mss);
+                self.chunks.replace(&mut self.tail, data.len(), mss);
             }
             let room = self.tail.capacity() - self.tail.len();
             let (now, later) = data.split_at(room.min(data.len()));
@@ -180,23 +187,24 @@ impl SendQueue {
     }
 
     fn pop_bytes(&mut self) -> Option<Bytes> {
+        let mss = self.mss();
         if let Some(front) = self.ready.front_mut() {
-            let payload = front.payload.split_to(self.mss.min(front.payload.len()));
+            let payload = front.payload.split_to(mss.min(front.payload.len()));
             if front.payload.is_empty() {
                 self.ready.pop_front();
             }
             return Some(payload);
         }
         // [CDP-STR-3] a stream sender sends no empty data segment
-        let len = self.mss.min(self.tail.len());
+        let len = mss.min(self.tail.len());
         (len > 0).then(|| self.tail.split_to(len).freeze())
     }
 
     /// [CDP-DG-2] [CDP-DG-4] EOM=1 on the only or last part, EOM=0 on those before.
     fn push_plain(&mut self, data: &[u8]) {
         // [CDP-DG-5] parts fill their packets, and the last part is not empty unless the message is
-        let (parts, last) = data.split_at(data.len().saturating_sub(1) / self.mss * self.mss);
-        for part in parts.chunks(self.mss) {
+        let (parts, last) = data.split_at(data.len().saturating_sub(1) / self.mss() * self.mss());
+        for part in parts.chunks(self.mss()) {
             self.push_packet(part, false);
         }
         self.push_packet(last, true);
@@ -214,11 +222,11 @@ impl SendQueue {
     /// A message that is too long for what is left of the open packet begins there and goes on in the next, unless it is
     /// small. So messages of any size come to full packets: their rate is set by bytes, and the kernel cuts equal ones.
     fn push_record(&mut self, mut data: &[u8]) {
-        let is_small = !self.may_split || data.len() < self.mss / SMALL_PART;
+        let is_small = !self.may_split || data.len() < self.mss() / SMALL_PART;
         if !self.has_room(data.len()) && (is_small || !self.has_room(1)) {
             self.finish_packet();
         }
-        if !self.has_room(data.len()) && data.len() <= self.mss && self.tail.is_empty() {
+        if !self.has_room(data.len()) && data.len() <= self.mss() && self.tail.is_empty() {
             return self.push_packet(data, true);
         }
         while !self.has_room(data.len()) {
@@ -233,17 +241,17 @@ impl SendQueue {
 
     /// Whether the open packet, or a fresh one, has room for a record of `len` bytes and its head.
     fn has_room(&self, len: usize) -> bool {
-        self.tail.len() + records::RECORD_HEAD + len <= self.mss && len <= records::RECORD_LEN_MAX
+        self.tail.len() + records::RECORD_HEAD + len <= self.mss() && len <= records::RECORD_LEN_MAX
     }
 
     /// The longest record that there is room for, where there is any.
     fn room(&self) -> usize {
-        self.mss.saturating_sub(self.tail.len() + records::RECORD_HEAD).min(records::RECORD_LEN_MAX)
+        self.mss().saturating_sub(self.tail.len() + records::RECORD_HEAD).min(records::RECORD_LEN_MAX)
     }
 
     fn append_record(&mut self, more: bool, data: &[u8]) {
         if self.tail.is_empty() {
-            self.reserve(self.mss);
+            self.reserve(self.mss());
         }
         let fits = records::push_record(&mut self.tail, more, data);
         debug_assert!(fits, "cut to the length of a record before");
@@ -271,8 +279,9 @@ impl SendQueue {
 
     fn reserve(&mut self, bytes: usize) {
         debug_assert!(self.tail.is_empty(), "an open packet never moves");
+        let mss = self.mss();
         if self.tail.capacity() < bytes {
-            self.chunks.replace(&mut self.tail, bytes, self.mss);
+            self.chunks.replace(&mut self.tail, bytes, mss);
         }
     }
 }

@@ -10,6 +10,8 @@ const GRANULARITY_NS: u64 = 1_000_000;
 const RTO_MIN: Duration = Duration::from_millis(2);
 /// How long the least round trip is remembered, in seconds.
 const LEAST_SECONDS: usize = 10;
+/// What the least round trips are counted in, in nanoseconds: a 32-bit number of them is 34 s.
+const GRAIN_NS: u64 = 8;
 /// No sample yet.
 const NONE: u64 = u64::MAX;
 /// The longest sample: an eighth of what 64 bits hold is left for the arithmetic, which is 73 years.
@@ -157,7 +159,7 @@ impl Rtt {
     /// The least round trip of about the last ten seconds.
     #[must_use]
     pub fn min_rtt(&self) -> Option<Duration> {
-        duration(self.least.least_ns)
+        self.least.get().map(Duration::from_nanos)
     }
 
     /// The last sample.
@@ -176,45 +178,57 @@ fn duration(nanos: u64) -> Option<Duration> {
 }
 
 /// The least sample of each of the last ten seconds; the least of them rises again when the second that saw it leaves the
-/// window.
+/// window. In grains of [`GRAIN_NS`], as each connection has one: a round trip counts as up to one grain less than it was, and
+/// as 34 s if it was longer.
 #[derive(Clone, Debug)]
 struct Least {
     /// Of the second in which the newest sample came, and of those before it, each at the second modulo the window.
-    seconds_ns: [u64; LEAST_SECONDS],
-    newest: u64,
-    least_ns: u64,
+    seconds: [u32; LEAST_SECONDS],
+    newest: u32,
+    least: u32,
 }
 
 impl Default for Least {
     fn default() -> Self {
-        Self { seconds_ns: [NONE; LEAST_SECONDS], newest: 0, least_ns: NONE }
+        Self { seconds: [Self::NONE; LEAST_SECONDS], newest: 0, least: Self::NONE }
     }
 }
 
 impl Least {
+    /// No sample.
+    const NONE: u32 = u32::MAX;
+
     fn sample(&mut self, now: Instant, rtt_ns: u64) {
-        let second = now.as_nanos() / 1_000_000_000;
+        #[allow(clippy::cast_possible_truncation)] // 136 years
+        let second = (now.as_nanos() / 1_000_000_000) as u32;
         if second > self.newest {
             self.move_to(second);
         }
+        #[allow(clippy::cast_possible_truncation)] // it is less than NONE
+        let grains = (rtt_ns / GRAIN_NS).min(u64::from(Self::NONE - 1)) as u32;
         let place = self.place(second);
-        *place = rtt_ns.min(*place);
+        *place = grains.min(*place);
         // within a second the least can only fall
-        self.least_ns = self.least_ns.min(rtt_ns);
+        self.least = self.least.min(grains);
+    }
+
+    /// The least, in nanoseconds.
+    fn get(&self) -> Option<u64> {
+        (self.least != Self::NONE).then(|| u64::from(self.least) * GRAIN_NS)
     }
 
     /// Forgets the seconds that leave the window.
     #[cold]
-    fn move_to(&mut self, second: u64) {
+    fn move_to(&mut self, second: u32) {
         for left in (self.newest + 1..=second).take(LEAST_SECONDS) {
-            *self.place(left) = NONE;
+            *self.place(left) = Self::NONE;
         }
         self.newest = second;
-        self.least_ns = self.seconds_ns.into_iter().min().unwrap_or(NONE);
+        self.least = self.seconds.into_iter().min().unwrap_or(Self::NONE);
     }
 
-    fn place(&mut self, second: u64) -> &mut u64 {
-        &mut self.seconds_ns[usize::try_from(second).unwrap_or(0) % LEAST_SECONDS]
+    fn place(&mut self, second: u32) -> &mut u32 {
+        &mut self.seconds[second as usize % LEAST_SECONDS]
     }
 }
 
@@ -328,6 +342,16 @@ mod tests {
                 }
                 prop_assert!((3 * MS..=4_000 * MS).contains(&rtt.rto()));
             }
+        }
+    }
+
+    #[test]
+    fn a_least_round_trip_is_at_most_a_grain_short() {
+        let mut rtt = rtt();
+        for ns in [u64::MAX / 16, 34 * 1_000_000_000, 1_000_007, 15, 1] {
+            rtt.sample(Instant::ZERO, Duration::from_nanos(ns));
+            let least = rtt.min_rtt().unwrap();
+            assert_eq!(least, Duration::from_nanos((ns / 8).min(u64::from(u32::MAX) - 1) * 8));
         }
     }
 

@@ -130,27 +130,26 @@ pub struct PathStats {
 /// Sums up the time under each verdict.
 #[derive(Clone, Debug)]
 pub(crate) struct Verdicts {
+    /// Since when the time under the present one, [`Stats::limited_by`], is not counted.
     since: Instant,
-    now: LimitedBy,
 }
 
 impl Verdicts {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { since: now, now: LimitedBy::Application }
+        Self { since: now }
     }
 
     pub(crate) fn enter(&mut self, now: Instant, verdict: LimitedBy, stats: &mut Stats) {
-        if verdict == self.now {
+        if verdict == stats.limited_by {
             return;
         }
         self.settle(now, stats);
-        self.now = verdict;
         stats.limited_by = verdict;
     }
 
     pub(crate) fn settle(&mut self, now: Instant, stats: &mut Stats) {
         let spent = u64::try_from((now - self.since).as_nanos()).unwrap_or(u64::MAX);
-        stats.limited_time_ns[self.now as usize] += spent;
+        stats.limited_time_ns[stats.limited_by as usize] += spent;
         self.since = now;
     }
 }

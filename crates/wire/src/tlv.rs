@@ -6,6 +6,8 @@ pub mod registry;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use arrayvec::ArrayVec;
 use weft_base::limits::{MESSAGE_BYTES_MAX, MSS_MAX};
 use weft_base::{NodeId, Service};
@@ -87,6 +89,20 @@ pub struct KeepAlive {
     pub interval_s: u16,
     /// Seconds without hearing from the peer after which the connection is dropped.
     pub expiry_s: u16,
+}
+
+impl KeepAlive {
+    /// How long a client sends nothing before it sends a PIN.
+    #[must_use]
+    pub const fn interval(self) -> Duration {
+        Duration::from_secs(self.interval_s as u64)
+    }
+
+    /// How long an end hears nothing before it drops the connection.
+    #[must_use]
+    pub const fn expiry(self) -> Duration {
+        Duration::from_secs(self.expiry_s as u64)
+    }
 }
 
 impl Default for KeepAlive {

@@ -18,6 +18,7 @@ mod timeout;
 mod unreachable;
 mod user;
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -146,8 +147,8 @@ pub struct Connection {
     persist_tries: u32,
     /// CECOUNT as it was last told.
     told_ce: u32,
-    /// The user found no room in the send queue for so many bytes.
-    blocked: Option<usize>,
+    /// The user found no room in the send queue for so many bytes; an empty message counts as one.
+    blocked: Option<NonZeroUsize>,
     quiet_since: Instant,
     result: CloseResult,
     error: Option<Error>,

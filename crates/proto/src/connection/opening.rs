@@ -63,9 +63,9 @@ impl Connection {
     /// Starts what runs in ESTABLISHED: keep-alive and the search for a larger packet.
     pub(super) fn begin_established(&mut self, now: Instant) {
         self.heard_at = now;
-        self.timers.set(Timer::Expiry, now + self.agreed.keep_alive.expiry);
+        self.timers.set(Timer::Expiry, now + self.agreed.keep_alive.expiry());
         if self.active {
-            let interval = self.jitter.around(self.agreed.keep_alive.interval);
+            let interval = self.jitter.around(self.agreed.keep_alive.interval());
             self.timers.set(Timer::Pin, now + interval);
         }
         self.begin_mtu_search(now);

@@ -169,7 +169,7 @@ impl Connection {
         let first = *self.unanswered.since.get_or_insert(now);
         if self.active && self.state == State::Established {
             // [CDP-KA-4] counted from the first PIN without an answer
-            self.timers.set_if_stopped(Timer::Expiry, first + self.agreed.keep_alive.expiry);
+            self.timers.set_if_stopped(Timer::Expiry, first + self.agreed.keep_alive.expiry());
         }
     }
 

@@ -72,7 +72,7 @@ impl Connection {
     }
 
     fn handle_retransmit_timer(&mut self, now: Instant) {
-        if self.sender.handle_timeout(now, &mut self.timers, &mut self.stats).is_ok() {
+        if self.sender.handle_timeout(now, &self.config, &mut self.timers, &mut self.stats).is_ok() {
             return;
         }
         // [CDP-ST-32] R2: RST|ACK once, REASON 6
@@ -110,8 +110,8 @@ impl Connection {
         if self.state != State::Established || self.ask_again(now) || !self.active {
             return;
         }
-        let interval = self.jitter.around(self.agreed.keep_alive.interval);
-        let due = self.sent_at + self.agreed.keep_alive.interval * 9 / 10;
+        let interval = self.jitter.around(self.agreed.keep_alive.interval());
+        let due = self.sent_at + self.agreed.keep_alive.interval() * 9 / 10;
         if now < due {
             self.timers.set(Timer::Pin, self.sent_at + interval);
             return;
@@ -127,7 +127,7 @@ impl Connection {
             return;
         }
         let since = if self.active { self.unanswered.since.unwrap_or(now) } else { self.heard_at };
-        let due = since + self.agreed.keep_alive.expiry;
+        let due = since + self.agreed.keep_alive.expiry();
         if now < due {
             self.timers.set(Timer::Expiry, due);
             return;

@@ -1,5 +1,7 @@
 //! What the user of a connection does with it: send and receive.
 
+use std::num::NonZeroUsize;
+
 use bytes::Bytes;
 use weft_base::Service;
 
@@ -70,7 +72,7 @@ impl Connection {
             }
         };
         let Some(taken) = taken else {
-            self.blocked = Some(wanted);
+            self.blocked = Some(NonZeroUsize::new(wanted).unwrap_or(NonZeroUsize::MIN));
             return Err(SendError::WouldBlock);
         };
         // [CDP-STR-3] of a stream nothing is no message
@@ -103,7 +105,7 @@ impl Connection {
         let counts_packets = self.config.service == Service::Datagram;
         let is_crowded = self.sender.buffered() > self.config.send_bytes / 2
             || (counts_packets && self.packets_held() > self.config.send_packets * 3 / 4);
-        if !is_crowded && self.has_room(bytes) {
+        if !is_crowded && self.has_room(bytes.get()) {
             self.blocked = None;
             self.raise(Event::Writable);
         }
@@ -186,7 +188,7 @@ impl Connection {
         match self.check_sendable() {
             Err(SendError::WouldBlock) => false,
             Err(_) => true,
-            Ok(()) => self.has_room(self.blocked.unwrap_or(1)),
+            Ok(()) => self.has_room(self.blocked.map_or(1, NonZeroUsize::get)),
         }
     }
 }

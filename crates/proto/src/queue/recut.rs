@@ -13,7 +13,7 @@ impl SendQueue {
         }
         self.finish_packet();
         for packet in std::mem::take(&mut self.ready) {
-            if packet.payload.len() <= self.mss {
+            if packet.payload.len() <= self.mss() {
                 self.ready.push_back(packet);
             } else if self.coalesce {
                 self.bytes -= packet.payload.len();
@@ -27,8 +27,8 @@ impl SendQueue {
 
     /// [CDP-DG-4] EOM=0 in all parts but the last.
     fn split(&mut self, Outgoing { mut payload, eom }: Outgoing) {
-        while payload.len() > self.mss {
-            self.ready.push_back(Outgoing { payload: payload.split_to(self.mss), eom: false });
+        while payload.len() > self.mss() {
+            self.ready.push_back(Outgoing { payload: payload.split_to(self.mss()), eom: false });
         }
         self.ready.push_back(Outgoing { payload, eom });
     }

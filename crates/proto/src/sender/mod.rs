@@ -3,8 +3,6 @@
 mod output;
 mod recovery;
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use weft_base::{Instant, Seq, limits};
 use weft_wire::Sack;
@@ -96,8 +94,6 @@ pub(crate) struct Sender {
     was_limited: bool,
     /// When SND.UNA last moved or an idle sender began (R2).
     progress_at: Instant,
-    give_up_time: Duration,
-    give_up_tries: u32,
     pacing: bool,
     /// Packets a second that the controller wants; worked out when it has learnt something, not for every packet.
     pacing_rate: Option<u64>,
@@ -128,8 +124,6 @@ impl Sender {
             reaction: Reaction { until: iss + 1, lost: 0, refuted: 0 },
             was_limited: false,
             progress_at: now,
-            give_up_time: config.give_up_time,
-            give_up_tries: config.give_up_tries,
             pacing: config.pacing,
             pacing_rate: None,
             is_corked: false,

@@ -3,6 +3,7 @@
 use weft_base::Instant;
 
 use super::{Acked, DUPLICATE_ACKS, Reaction, Sender};
+use crate::config::Config;
 use crate::congestion::{self, Controller};
 use crate::flight::{Losses, Progress};
 use crate::stats::Stats;
@@ -197,6 +198,7 @@ impl Sender {
     pub(crate) fn handle_timeout(
         &mut self,
         now: Instant,
+        config: &Config,
         timers: &mut Timers,
         stats: &mut Stats,
     ) -> Result<(), ()> {
@@ -208,8 +210,8 @@ impl Sender {
         // [CDP-IO-3] no doubling until each member has been tried
         let has_tried_all = oldest.way.has_tried_all(self.flight.paths());
         // [CDP-TMR-2] not before both the time and the number of tries have passed
-        if u32::from(oldest.transmissions) >= self.give_up_tries
-            && now - self.progress_at >= self.give_up_time
+        if u32::from(oldest.transmissions) >= config.give_up_tries
+            && now - self.progress_at >= config.give_up_time
         {
             return Err(());
         }
