@@ -18,7 +18,7 @@ pub(crate) struct Handle {
     pub(crate) engine: Arc<Engine>,
     pub(crate) slot: Arc<Slot>,
     target: Option<Target>,
-    connect_timeout: Duration,
+    connect_timeout_ns: u64,
     is_nonblocking: AtomicBool,
     send_timeout_ns: AtomicU64,
     recv_timeout_ns: AtomicU64,
@@ -43,7 +43,7 @@ impl Handle {
             engine,
             slot,
             target,
-            connect_timeout: options.connect_timeout.unwrap_or(convert::SYN_TIME),
+            connect_timeout_ns: nanos(Some(options.connect_timeout.unwrap_or(convert::SYN_TIME))),
             is_nonblocking: AtomicBool::new(false),
             send_timeout_ns: AtomicU64::new(nanos(options.send_timeout)),
             recv_timeout_ns: AtomicU64::new(nanos(options.recv_timeout)),
@@ -77,16 +77,17 @@ impl Handle {
     /// Waits until the open is decided, and takes up its result.
     pub(crate) fn connect_finish(&self) -> Result<(), ConnectError> {
         let target = self.target.unwrap_or_else(|| Target::from(self.slot.key().remote));
-        let deadline = self.engine.now() + self.connect_timeout;
+        let timeout = Duration::from_nanos(self.connect_timeout_ns);
+        let deadline = self.engine.now() + timeout;
         loop {
-            match convert::connect_result(&self.engine, &self.slot, target, self.connect_timeout) {
+            match convert::connect_result(&self.engine, &self.slot, target, timeout) {
                 Some(result) => return result,
                 None if self.is_nonblocking() => return Err(ConnectError::InProgress),
                 None => {}
             }
             if !self.engine.wait(&self.slot, Interest::Connected, Some(deadline)) {
                 self.engine.abort(&self.slot);
-                return Err(ConnectError::TimedOut { target, after: self.connect_timeout });
+                return Err(ConnectError::TimedOut { target, after: timeout });
             }
         }
     }
