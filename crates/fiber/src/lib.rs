@@ -21,7 +21,9 @@
 //! | `mutex`, `semaphore`, `condvar`, `barrier`, `once` | the objects, for fibers and threads |
 //! | `local`, `shared` | locks for one thread, and for several processes |
 //! | `transport` | calls of a transport that wait, and idle workers that drive it |
-//! | `condition`, `storage`, `listing`, `report`, `trace` | posted conditions, storage per fiber, names, states and spans |
+//! | `condition`, `storage` | posted conditions, storage per fiber |
+//! | `listing`, `report`, `trace` | names, states and spans |
+//! | `frames`, `rendezvous` | the calls on parked fibers' stacks, and where workers stand still to have them looked at |
 //!
 //! ```
 //! use weft_fiber::{Mutex, spawn, yield_now};
@@ -55,6 +57,7 @@ mod mutex;
 mod once;
 mod queue;
 mod refs;
+mod rendezvous;
 mod semaphore;
 mod sleep;
 mod wait;
@@ -76,6 +79,8 @@ mod event;
 mod exit;
 #[cfg(not(loom))]
 mod fiber;
+#[cfg(not(loom))]
+mod frames;
 #[cfg(not(loom))]
 mod job;
 #[cfg(not(loom))]
@@ -135,6 +140,7 @@ mod api {
     };
     pub use crate::exit::exit;
     pub use crate::fiber::Fiber;
+    pub use crate::frames::{Frame, NoFrames};
     pub use crate::join::{JoinHandle, Joiner};
     pub use crate::listing::{Deadlock, Listed, State, list_on_signal};
     pub use crate::runtime::{Handle, Runtime, run};

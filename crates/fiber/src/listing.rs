@@ -6,8 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::block::Block;
+use crate::frames::{self, Frame, NoFrames};
 use crate::runtime::Shared;
 use crate::why::Why;
+
+/// Fibers whose frames are looked for: the workers stand still meanwhile.
+const FRAMES_TOLD_MAX: usize = 1_000;
 
 /// What a fiber does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +49,8 @@ pub struct Listed {
     pub stack_used: Option<usize>,
     /// The lowest and the highest address of its stack.
     pub stack: (usize, usize),
+    /// The calls on its stack, from the innermost 256 outwards, the first of them one of this library; or why they are not here.
+    pub frames: Result<Vec<Frame>, NoFrames>,
 }
 
 impl fmt::Display for Listed {
@@ -69,7 +75,28 @@ impl fmt::Display for Listed {
             write!(f, ", {} joiners", self.joiners)?;
         }
         write!(f, ", stack {low:#x}..{high:#x}")?;
-        self.stack_used.map_or(Ok(()), |used| write!(f, ", {used} bytes used"))
+        if let Some(used) = self.stack_used {
+            write!(f, ", {used} bytes used")?;
+        }
+        match &self.frames {
+            Ok(frames) => show_frames(f, frames),
+            // Those that run say so, and stand nowhere.
+            Err(NoFrames::NotAsked | NoFrames::Running) => Ok(()),
+            Err(why) => write!(f, "\n      no frames: {why}"),
+        }
+    }
+}
+
+/// The innermost calls, a line each.
+fn show_frames(f: &mut fmt::Formatter<'_>, frames: &[Frame]) -> fmt::Result {
+    /// Frames shown of a fiber; a listing is read by people.
+    const SHOWN: usize = 8;
+    for frame in frames.iter().take(SHOWN) {
+        write!(f, "\n      {frame}")?;
+    }
+    match frames.len().saturating_sub(SHOWN) {
+        0 => Ok(()),
+        more => write!(f, "\n      and {more} more"),
     }
 }
 
@@ -119,22 +146,55 @@ pub(crate) fn number(id: u64) -> String {
 
 /// The fibers that live.
 pub(crate) fn list(shared: &Shared) -> Vec<Listed> {
-    let mut fibers = Vec::new();
-    for_each(shared, |fiber, _| fibers.push(fiber));
-    fibers
+    fibers(shared).map(|(fiber, _)| fiber).collect()
 }
 
-/// Calls `look` with every fiber that lives.
-pub(crate) fn for_each(shared: &Shared, mut look: impl FnMut(Listed, &Block)) {
+/// The same, with their frames.
+pub(crate) fn list_with_frames(shared: &Shared) -> Vec<Listed> {
+    fibers_with_frames(shared).map(|(fiber, _)| fiber).collect()
+}
+
+/// The fibers that live, and their blocks. They go on meanwhile.
+pub(crate) fn fibers(shared: &Shared) -> impl Iterator<Item = (Listed, &Block)> {
+    blocks(shared).filter_map(|block| Some((listed(shared, block)?, block)))
+}
+
+/// The same, with the frames of the first 1,000.
+pub(crate) fn fibers_with_frames(shared: &Shared) -> impl Iterator<Item = (Listed, &Block)> {
+    let (looked_at, others) = shared.look_at_fibers(|present| {
+        let mut blocks = blocks(shared);
+        let living = blocks.by_ref().filter_map(|block| Some((listed(shared, block)?, block)));
+        let looked_at: Vec<_> = living
+            .take(FRAMES_TOLD_MAX)
+            .map(|(fiber, block)| (fiber, block, shared.returns(block, present)))
+            .collect();
+        (looked_at, blocks)
+    });
+    let frames = frames::frames_of(looked_at.iter().map(|(.., returns)| returns.as_deref()));
+    let looked_at = looked_at.into_iter().map(|(fiber, block, _)| (fiber, block));
+    let told = looked_at.zip(frames).map(|((fiber, block), frames)| (Listed { frames, ..fiber }, block));
+    told.chain(others.filter_map(|block| {
+        Some((Listed { frames: Err(NoFrames::Beyond), ..listed(shared, block)? }, block))
+    }))
+}
+
+/// The blocks that have a fiber at the moment of the call.
+fn blocks(shared: &Shared) -> impl Iterator<Item = &Block> + use<'_> {
+    let mut blocks = Vec::new();
     shared.pool.for_each(|block| {
-        let id = block.id.load(Ordering::Relaxed);
-        if id != 0 && !block.latch.is_open() {
-            look(listed(shared, block, id), block);
+        if block.id.load(Ordering::Relaxed) != 0 && !block.latch.is_open() {
+            blocks.push(block);
         }
     });
+    blocks.into_iter()
 }
 
-fn listed(shared: &Shared, block: &Block, id: u64) -> Listed {
+/// The fiber of this block, unless it has ended.
+fn listed(shared: &Shared, block: &Block) -> Option<Listed> {
+    let id = block.id.load(Ordering::Relaxed);
+    if id == 0 || block.latch.is_open() {
+        return None;
+    }
     let waits_for = block.waits_for();
     let home = block.home.load(Ordering::Relaxed);
     let worker = shared.workers.iter().find(|worker| std::ptr::eq(*worker, home));
@@ -144,7 +204,7 @@ fn listed(shared: &Shared, block: &Block, id: u64) -> Listed {
         None if runs => State::Running,
         None => State::Ready,
     };
-    Listed {
+    Some(Listed {
         id,
         name: block.name.get(),
         state,
@@ -155,15 +215,20 @@ fn listed(shared: &Shared, block: &Block, id: u64) -> Listed {
         waited: waits_for.map(|_| shared.clock().saturating_sub(block.waits_since())),
         stack_used: block.stack_used(),
         stack: block.region.bounds(),
-    }
+        frames: Err(NoFrames::NotAsked),
+    })
 }
 
-/// The fibers that live, if all of them wait for objects that only fibers give.
+/// The fibers that live, if all of them wait for objects that only fibers give. Their frames are looked for if it seems so.
 pub(crate) fn deadlock(shared: &Shared) -> Option<Deadlock> {
-    let fibers = list(shared);
     let is_stuck =
         |fiber: &Listed| matches!(fiber.state, State::Waiting(why) if why.is_owned()) && !fiber.has_deadline;
-    (!fibers.is_empty() && fibers.iter().all(is_stuck)).then_some(Deadlock { fibers })
+    let are_stuck = |fibers: &[Listed]| !fibers.is_empty() && fibers.iter().all(is_stuck);
+    if !are_stuck(&list(shared)) {
+        return None;
+    }
+    let fibers = list_with_frames(shared);
+    are_stuck(&fibers).then_some(Deadlock { fibers })
 }
 
 impl Shared {
@@ -182,7 +247,7 @@ impl Shared {
     /// Prints the listing if a signal has asked for it.
     pub(crate) fn check_signal(&self) {
         if WANTED.load(Ordering::Relaxed) && WANTED.swap(false, Ordering::Relaxed) {
-            list(self).iter().for_each(|fiber| eprintln!("{fiber}"));
+            list_with_frames(self).iter().for_each(|fiber| eprintln!("{fiber}"));
         }
     }
 }

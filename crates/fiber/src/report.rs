@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::block::Block;
+use crate::frames::{Frame, NoFrames};
 use crate::listing::{self, Listed, State};
 use crate::runtime::Handle;
 
@@ -13,11 +15,22 @@ impl Handle {
     /// stacks. A JSON object on one line.
     #[must_use]
     pub fn to_json(&self) -> String {
+        self.json_of(listing::fibers(&self.0))
+    }
+
+    /// The same with the calls on the stacks, as [`list_with_frames`](Self::list_with_frames) has them: for each fiber either an
+    /// array `frames`, or `no_frames` with the reason.
+    #[must_use]
+    pub fn to_json_with_frames(&self) -> String {
+        self.json_of(listing::fibers_with_frames(&self.0))
+    }
+
+    fn json_of<'a>(&self, listed: impl Iterator<Item = (Listed, &'a Block)>) -> String {
         let mut counts = [0_u64; 3];
         let mut fibers = String::new();
         let mut told = 0;
         let mut left_out = 0;
-        listing::for_each(&self.0, |fiber, block| {
+        for (fiber, block) in listed {
             counts[match fiber.state {
                 State::Running => 0,
                 State::Ready => 1,
@@ -25,14 +38,14 @@ impl Handle {
             }] += 1;
             if told == TOLD_MAX {
                 left_out += 1;
-                return;
+                continue;
             }
             told += 1;
             let comma = if fibers.is_empty() { "" } else { "," };
             let stack = (block.region.usable(), block.region.high_water());
             // Writing to a `String` cannot fail.
             let _ = write!(fibers, "{comma}{}", json_of(&fiber, stack));
-        });
+        }
         let [running, ready, waiting] = counts;
         format!(
             "{{\"workers\":{},\"live\":{},\"spawned\":{},\"running\":{running},\"ready\":{ready},\"waiting\":{waiting},\
@@ -68,10 +81,32 @@ fn json_of(fiber: &Listed, (size, high_water): (usize, usize)) -> String {
     let used = fiber.stack_used.map_or("null".to_owned(), |used| used.to_string());
     let _ = write!(
         out,
-        ",\"joiners\":{},\"stack\":{{\"size\":{size},\"used\":{used},\"high_water\":{high_water}}}}}",
+        ",\"joiners\":{},\"stack\":{{\"size\":{size},\"used\":{used},\"high_water\":{high_water}}}",
         fiber.joiners
     );
-    out
+    match &fiber.frames {
+        Ok(frames) => {
+            let frames: Vec<String> = frames.iter().map(json_of_frame).collect();
+            let _ = write!(out, ",\"frames\":[{}]", frames.join(","));
+        }
+        Err(NoFrames::NotAsked) => {}
+        Err(why) => {
+            let _ = write!(out, ",\"no_frames\":{}", quoted(&why.to_string()));
+        }
+    }
+    out + "}"
+}
+
+fn json_of_frame(frame: &Frame) -> String {
+    let mut out = format!("{{\"address\":\"{:#x}\"", frame.address);
+    // Writing to a `String` cannot fail.
+    if let Some(function) = &frame.function {
+        let _ = write!(out, ",\"function\":{}", quoted(function));
+    }
+    if let Some((file, line)) = &frame.place {
+        let _ = write!(out, ",\"file\":{},\"line\":{line}", quoted(file));
+    }
+    out + "}"
 }
 
 /// A text as JSON has it.

@@ -7,6 +7,8 @@
 mod native;
 #[cfg(not(all(target_arch = "x86_64", not(feature = "sanitizer"))))]
 mod portable;
+#[cfg(all(target_arch = "x86_64", not(feature = "sanitizer")))]
+mod walk;
 
 #[cfg(all(target_arch = "x86_64", not(feature = "sanitizer")))]
 pub(crate) use native::Context;

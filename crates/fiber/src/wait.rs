@@ -18,6 +18,8 @@ mod seat;
 
 pub(crate) use list::{Node, WaitList, Woken, release};
 pub(crate) use seat::Seat;
+#[cfg(not(loom))]
+pub(crate) use seat::left;
 
 use weft_sync::face::atomic::{AtomicU32, Ordering};
 
@@ -81,8 +83,8 @@ pub(crate) fn claim(word: &AtomicU32, end: u32) -> Claim {
     }
 }
 
-/// Whether the wait on `word` goes on, asleep.
+/// Whether the wait on `word` goes on, asleep. What its worker did before is seen.
 #[cfg(not(loom))]
 pub(crate) fn is_parked(word: &AtomicU32) -> bool {
-    matches!(word.load(Ordering::Relaxed), word::PARKED | word::PARKED_DEEP)
+    matches!(word.load(Ordering::Acquire), word::PARKED | word::PARKED_DEEP)
 }

@@ -170,6 +170,7 @@ impl Worker {
         }
         let free = self.own(|own| std::mem::replace(&mut own.free, Queue::new()));
         self.shared().give_back(free);
+        self.shared().rendezvous.leave(self.index);
         HERE.set(ptr::null());
     }
 

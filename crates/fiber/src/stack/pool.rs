@@ -87,9 +87,9 @@ impl Pool {
         if state.issued == 0 { Returned::Last } else { Returned::More }
     }
 
-    /// Calls `look` with every control block there is, of fibers and of free regions. No region comes or goes
-    /// meanwhile; fibers go on.
-    pub(crate) fn for_each(&self, mut look: impl FnMut(&Block)) {
+    /// Calls `look` with every control block there is, of fibers and of free regions. Blocks stay as long as the pool. No region
+    /// comes or goes meanwhile; fibers go on.
+    pub(crate) fn for_each<'a>(&'a self, mut look: impl FnMut(&'a Block)) {
         let state: MutexGuard<'_, State> = self.0.lock();
         for slab in state.classes.iter().flat_map(|class| &class.slabs) {
             // SAFETY: a region that was given out has a block.

@@ -13,10 +13,14 @@ use std::arch::asm;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
-use super::Command;
+use super::{Command, walk};
 use crate::block::Block;
+use crate::frames::NoFrames;
 use crate::shell;
 use crate::stack::Region;
+
+/// The bytes at the top of a stack that never ran.
+const ENTRY: usize = 2 * size_of::<usize>();
 
 /// Where the two sides of a fiber go on; each is right while the other one runs.
 pub(crate) struct Context {
@@ -45,6 +49,22 @@ impl Context {
         // SAFETY: the cell is read whole; what a switch writes meanwhile makes the answer older, not the read wrong.
         let fiber = unsafe { self.fiber.as_ptr().read_volatile() };
         Some(fiber.addr())
+    }
+
+    /// Puts the places where the calls on its stack return to into the room that `returns` has, innermost first.
+    ///
+    /// # Safety
+    ///
+    /// The fiber has left its stack, which is that of `region`, and nobody resumes it meanwhile.
+    pub(crate) unsafe fn walk(&self, region: Region, returns: &mut Vec<usize>) -> Result<(), NoFrames> {
+        let left_at = self.fiber.get();
+        let (low, high) = region.bounds();
+        if !(low..high - ENTRY).contains(&left_at.addr()) {
+            return Err(NoFrames::NotStarted);
+        }
+        // SAFETY: the caller's promise; a fiber that has run was left by `switch`.
+        unsafe { walk::walk(left_at, region, returns) };
+        Ok(())
     }
 
     /// Runs the fiber until it leaves its stack.

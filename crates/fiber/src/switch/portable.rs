@@ -9,6 +9,7 @@ use corosensei::{Coroutine, Yielder};
 
 use super::Command;
 use crate::block::Block;
+use crate::frames::NoFrames;
 use crate::shell;
 use crate::stack::{PAGE, Region};
 
@@ -34,6 +35,16 @@ impl Context {
     #[allow(clippy::unused_self)] // the native switch knows it
     pub(crate) fn left_at(&self) -> Option<usize> {
         None
+    }
+
+    /// Not known here.
+    ///
+    /// # Safety
+    ///
+    /// None is needed; the native switch asks for something.
+    #[allow(clippy::unused_self)] // the native switch walks it
+    pub(crate) unsafe fn walk(&self, _region: Region, _returns: &mut Vec<usize>) -> Result<(), NoFrames> {
+        Err(NoFrames::Unknown)
     }
 
     /// Runs the fiber until it leaves its stack.

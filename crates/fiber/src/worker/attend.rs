@@ -17,6 +17,7 @@ impl Worker {
     /// Every so many picks: takes in what came from elsewhere, and lets those go first who have waited longest.
     #[cold]
     pub(super) fn attend(&self, picks: u32) {
+        self.come_if_called();
         self.take_inbox();
         self.own(|own| own.fresh_first = !own.fresh_first);
         let is_turn = |every: u32| (picks / ATTEND).is_multiple_of(every / ATTEND);
@@ -36,6 +37,15 @@ impl Worker {
         if is_turn(HOOK_EVERY) {
             self.read_clock();
             self.shared().poll(HOOK_BUDGET);
+        }
+    }
+
+    /// Stands still while somebody looks at the fibers. No fiber is on its stack.
+    #[inline(always)]
+    pub(super) fn come_if_called(&self) {
+        let rendezvous = &self.shared().rendezvous;
+        if rendezvous.is_called() {
+            rendezvous.come(self.index);
         }
     }
 

@@ -42,6 +42,7 @@ impl Worker {
             if let Some(block) = self.search() {
                 break Some(block);
             }
+            self.come_if_called();
             if shared.stage() == Stage::Ended {
                 break None;
             }
@@ -59,6 +60,7 @@ impl Worker {
         let mut looks = 0;
         let most = self.own(|own| own.looks).min(self.shared().spins);
         while looks < most {
+            self.come_if_called();
             let found = self.take_inbox() | self.fire_timers() | self.test_conditions(CONDITIONS);
             if found || self.steal() {
                 return self.pick_any();
@@ -125,6 +127,7 @@ impl Worker {
         !self.inbox.is_empty()
             || self.own(|own| !own.ready.is_empty() || !own.fresh.is_empty())
             || shared.workers.iter().any(|worker| worker.lane.len() > 0)
+            || shared.rendezvous.is_called()
             || shared.stage() == Stage::Ended
     }
 

@@ -2,6 +2,7 @@
 
 #![cfg(not(loom))]
 
+mod frames;
 mod joining;
 mod life;
 mod runtime;
