@@ -68,7 +68,13 @@ int fiber_set_poll(size_t (*hook)(size_t budget, void *argument), void *argument
 /* Prints the fibers with names, states and stacks to the standard error; returns how many there are. errno: ESHUTDOWN */
 int fiber_list(void);
 
-/* Has this signal, such as SIGUSR1, print them: within 200 ms, or when fibers next switch. errno: EINVAL no such signal */
+/*
+ * The same with the innermost calls on the stacks of fibers that wait or are ready: function, file and line as far as the program
+ * was built with them (-g). The workers stand still meanwhile; one that is busy in a fiber is waited for, a second at most.
+ */
+int fiber_list_frames(void);
+
+/* Has this signal, such as SIGUSR1, print them with their innermost calls: within 200 ms, or when fibers next switch. errno: EINVAL no such signal */
 int fiber_list_on_signal(int signal);
 
 /* ---- Fibers ----------------------------------------------------------------------------------------------------- */

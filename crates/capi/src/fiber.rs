@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use weft_fiber::{BindError, DetachError, Fiber, Handle, JoinError, Joiner, Runtime, SpawnError};
+use weft_fiber::{BindError, DetachError, Fiber, Handle, JoinError, Joiner, Listed, Runtime, SpawnError};
 
-use weft_socket::stat::{self, Offer};
+use weft_socket::stat::{self, Detail, Offer};
 
 use crate::boundary::{self, Failure, call};
 
@@ -179,7 +179,11 @@ pub unsafe extern "C" fn fiber_init(config: *const FiberConfig) -> c_int {
 
 /// Tells of the runtime's fibers under `name`.
 fn offered(name: &str, handle: Handle) -> Result<Offer, Failure> {
-    stat::offer(name, move || handle.to_json()).map_err(|error| {
+    let describe = move |detail| match detail {
+        Detail::Frames => handle.to_json_with_frames(),
+        Detail::Usual | _ => handle.to_json(),
+    };
+    stat::offer_detailed(name, describe).map_err(|error| {
         let in_use = if error.kind() == ErrorKind::AddrInUse { libc::EADDRINUSE } else { libc::EINVAL };
         Failure::new(error.raw_os_error().unwrap_or(in_use), error)
     })
@@ -208,9 +212,28 @@ pub extern "C" fn fiber_shutdown() -> c_int {
     })
 }
 
-/// A detached fiber that ends will not be joined, so it leaves the table itself; one that is detached from now on leaves it
-/// then.
-pub(crate) fn forget_if_detached() {
+/// What a fiber's function has with it. A detached fiber that ends will not be joined, so it leaves the table itself when this is
+/// dropped, also if it was cancelled before it began; one that is detached from now on leaves it then.
+pub(crate) struct Leaves {
+    /// Who spawns the fiber, and drops this if that fails.
+    spawner: u64,
+}
+
+impl Leaves {
+    pub(crate) fn new() -> Self {
+        Self { spawner: fiber_self() }
+    }
+}
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        if fiber_self() != self.spawner {
+            forget_if_detached();
+        }
+    }
+}
+
+fn forget_if_detached() {
     let Some(me) = Fiber::current() else { return };
     let mut table = fibers();
     let gone = if me.is_detached() { table.remove(&me.id()) } else { None };
@@ -248,8 +271,6 @@ pub unsafe extern "C" fn fiber_join(fiber: u64, timeout_ns: i64, result: *mut is
 /// The frames of C on its stack are unwound, which their compiler's tables allow unless they were left out.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn fiber_exit(result: isize) -> c_int {
-    // The table is left before the frames are, since nothing of the fiber's function runs after them.
-    forget_if_detached();
     let refused = weft_fiber::exit(result);
     call(|| match refused {
         Err(error) => Err(not_a_fiber(error)),
@@ -365,11 +386,18 @@ pub extern "C" fn fiber_high_water(fiber: u64) -> libc::ssize_t {
 /// Prints the fibers to the standard error; returns how many there are.
 #[unsafe(no_mangle)]
 pub extern "C" fn fiber_list() -> c_int {
-    call(|| {
-        let fibers = handle()?.list();
-        fibers.iter().for_each(|fiber| eprintln!("{fiber}"));
-        Ok(c_int::try_from(fibers.len()).unwrap_or(c_int::MAX))
-    })
+    call(|| Ok(print(&handle()?.list())))
+}
+
+/// Prints the fibers with their innermost calls.
+#[unsafe(no_mangle)]
+pub extern "C" fn fiber_list_frames() -> c_int {
+    call(|| Ok(print(&handle()?.list_with_frames())))
+}
+
+fn print(fibers: &[Listed]) -> c_int {
+    fibers.iter().for_each(|fiber| eprintln!("{fiber}"));
+    c_int::try_from(fibers.len()).unwrap_or(c_int::MAX)
 }
 
 /// Has a signal print the fibers to the standard error.

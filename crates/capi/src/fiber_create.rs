@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use weft_fiber::Spawn;
 
 use crate::boundary::{self, Failure, call};
-use crate::fiber::{Entry, fibers, forget_if_detached, handle};
+use crate::fiber::{Entry, Leaves, fibers, handle};
 
 /// Arguments of a fiber's function at most.
 pub const FIBER_ARGS_MAX: usize = 16;
@@ -142,10 +142,10 @@ unsafe fn spawn(attr: *const FiberAttr, task: Task) -> Result<u64, Failure> {
     // The table is locked until the fiber is in it, so that it cannot end before it is there.
     let handle = handle()?;
     let mut table = fibers();
+    let leaves = Leaves::new();
     let body = move || {
-        let result = task.run();
-        forget_if_detached();
-        result
+        let _leaves = leaves;
+        task.run()
     };
     let joiner = options.spawn_on(&handle, body)?.share();
     let id = joiner.fiber().id();

@@ -52,8 +52,9 @@ pub use connection::{
 pub use descriptors::CDP_DESCRIPTORS_MAX;
 pub use fiber::{
     FiberConfig, fiber_attach, fiber_bind, fiber_cancel, fiber_detach, fiber_exit, fiber_high_water,
-    fiber_init, fiber_join, fiber_list, fiber_list_on_signal, fiber_park, fiber_self, fiber_set_poll,
-    fiber_shutdown, fiber_sleep, fiber_unbind, fiber_unpark, fiber_wait_for_joiners, fiber_yield,
+    fiber_init, fiber_join, fiber_list, fiber_list_frames, fiber_list_on_signal, fiber_park, fiber_self,
+    fiber_set_poll, fiber_shutdown, fiber_sleep, fiber_unbind, fiber_unpark, fiber_wait_for_joiners,
+    fiber_yield,
 };
 pub use fiber_create::{FIBER_ARGS_MAX, FIBER_DETACHED, FIBER_ROAMS, FiberAttr, fiber_create_array};
 pub use fiber_locks::{

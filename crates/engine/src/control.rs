@@ -1,12 +1,14 @@
 //! Statistics for other programs of the same user, on a Unix socket.
 //!
 //! A node that was given a name listens on `DIRECTORY/NAME.sock`; whoever connects gets one snapshot as text and the end
-//! of file. A process that was killed leaves its socket behind, which refuses connections; whoever lists the nodes removes
+//! of file. Who wants to know more writes a word before, and closes that direction; so does who has nothing to ask, or waits
+//! a moment longer. A process that was killed leaves its socket behind, which refuses connections; whoever lists the nodes removes
 //! it. The text is made by a function the engine's user hands in, since words belong to the face. The directory is
 //! `$XDG_RUNTIME_DIR/weft`, or `/tmp/weft-UID`, and only its owner may enter it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -15,15 +17,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long a peer on the control socket is waited for.
+/// How long a peer on the control socket is waited for, and one that was asked for more than the usual.
 const PATIENCE: Duration = Duration::from_secs(1);
+const LONG_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a question is waited for of those who neither ask nor say that they will not.
+const QUESTION_PATIENCE: Duration = Duration::from_millis(20);
+/// The longest question, in bytes.
+const QUESTION_BYTES_MAX: u64 = 64;
 /// The longest answer that is read, in bytes: some 60,000 connections.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// What a socket file's name ends with.
 const SUFFIX: &str = ".sock";
 
-/// Makes the text of a snapshot.
-pub type Describe = Arc<dyn Fn() -> String + Send + Sync>;
+/// Makes the text of a snapshot. It is given the question; the empty one is for the usual.
+pub type Describe = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 /// A control socket that answers until it is dropped.
 pub struct Control {
@@ -78,8 +85,18 @@ fn answer(listener: &UnixListener, stop: &AtomicBool, describe: &Describe) {
         let Ok(mut stream) = stream else { continue };
         // A reader that goes away, or does not read, gets no more.
         let _ = stream.set_write_timeout(Some(PATIENCE));
-        let _ = stream.write_all(describe().as_bytes());
+        let question = question(&stream);
+        let _ = stream.write_all(describe(&question).as_bytes());
     }
+}
+
+/// What a peer asks; empty if it asks nothing, or what no question is.
+fn question(stream: &UnixStream) -> String {
+    let mut question = String::new();
+    let is_asked = stream
+        .set_read_timeout(Some(QUESTION_PATIENCE))
+        .and_then(|()| stream.take(QUESTION_BYTES_MAX).read_to_string(&mut question));
+    is_asked.map(|_| question).unwrap_or_default()
 }
 
 impl Drop for Control {
@@ -160,18 +177,20 @@ fn is_left_behind(path: &Path) -> io::Result<bool> {
     Ok(is_refused)
 }
 
-/// What the node `name` says of itself.
+/// What the node `name` says of itself when it is asked that, or nothing.
 ///
 /// # Errors
-/// When no node of that name answers within a second.
-pub fn query(name: &str) -> io::Result<String> {
-    let stream = UnixStream::connect(path_of(name)?).map_err(|error| {
+/// When no node of that name answers within a second, or ten if it is asked something.
+pub fn query(name: &str, question: &str) -> io::Result<String> {
+    let mut stream = UnixStream::connect(path_of(name)?).map_err(|error| {
         io::Error::new(
             error.kind(),
             format!("no node named \"{name}\" answers ({error}); list those that do"),
         )
     })?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(if question.is_empty() { PATIENCE } else { LONG_PATIENCE }))?;
+    stream.write_all(question.as_bytes())?;
+    stream.shutdown(Shutdown::Write)?;
     let mut text = String::new();
     stream.take(ANSWER_BYTES_MAX).read_to_string(&mut text)?;
     Ok(text)
@@ -188,26 +207,36 @@ mod tests {
     #[test]
     fn a_named_node_answers_until_it_is_dropped() {
         let name = own_name("answer");
-        let control = Control::open(&name, Arc::new(|| "{}".to_owned())).unwrap();
-        assert_eq!(query(&name).unwrap(), "{}");
+        let control = Control::open(&name, Arc::new(|asked| format!("{{{asked}}}"))).unwrap();
+        assert_eq!(query(&name, "").unwrap(), "{}");
+        assert_eq!(query(&name, "more").unwrap(), "{more}");
         assert!(list().unwrap().contains(&name));
         let mode = std::fs::metadata(&control.path).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600);
         drop(control);
-        assert!(query(&name).is_err());
+        assert!(query(&name, "").is_err());
         assert!(!list().unwrap().contains(&name));
+    }
+
+    #[test]
+    fn who_says_nothing_at_all_gets_the_usual() {
+        let name = own_name("silent");
+        let control = Control::open(&name, Arc::new(|asked| format!("{{{asked}}}"))).unwrap();
+        let mut text = String::new();
+        UnixStream::connect(&control.path).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "{}");
     }
 
     #[test]
     fn a_name_is_taken_once_and_a_dead_one_is_replaced() {
         let name = own_name("twice");
-        let first = Control::open(&name, Arc::new(String::new)).unwrap();
-        assert!(Control::open(&name, Arc::new(String::new)).is_err());
+        let first = Control::open(&name, Arc::new(|_| String::new())).unwrap();
+        assert!(Control::open(&name, Arc::new(|_| String::new())).is_err());
         // A process that died leaves its file behind.
         let left = path_of(&name).unwrap();
         drop(first);
         drop(UnixListener::bind(&left).unwrap());
-        drop(Control::open(&name, Arc::new(String::new)).unwrap());
+        drop(Control::open(&name, Arc::new(|_| String::new())).unwrap());
     }
 
     #[test]
@@ -218,7 +247,7 @@ mod tests {
         drop(UnixListener::bind(&left).unwrap());
         drop(alone);
         let alive = own_name("alive");
-        let control = Control::open(&alive, Arc::new(String::new)).unwrap();
+        let control = Control::open(&alive, Arc::new(|_| String::new())).unwrap();
         let names = list().unwrap();
         assert!(names.contains(&alive) && !names.contains(&name), "{names:?}");
         assert!(!left.exists());
@@ -233,9 +262,9 @@ mod tests {
                 scope.spawn(move || {
                     let name = own_name(&format!("busy-{index}"));
                     for _ in 0..50 {
-                        let control = Control::open(&name, Arc::new(|| "{}".to_owned())).unwrap();
+                        let control = Control::open(&name, Arc::new(|_| "{}".to_owned())).unwrap();
                         assert!(list().unwrap().contains(&name));
-                        assert_eq!(query(&name).unwrap(), "{}");
+                        assert_eq!(query(&name, "").unwrap(), "{}");
                         drop(control);
                         assert!(!list().unwrap().contains(&name));
                     }

@@ -104,7 +104,7 @@ impl Engine {
         engine.start_threads(settings.workers)?;
         if let Some((name, describe)) = settings.stat {
             let core = engine.core.clone();
-            let control = Control::open(&name, Arc::new(move || describe(&stats::snapshot(&core))))?;
+            let control = Control::open(&name, Arc::new(move |_| describe(&stats::snapshot(&core))))?;
             *engine.control.lock() = Some(control);
         }
         Ok(engine)

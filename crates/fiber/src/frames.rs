@@ -35,6 +35,13 @@ pub struct Frame {
     pub address: usize,
 }
 
+impl Frame {
+    /// Whether it is a function of the standard library, which was built elsewhere.
+    pub(crate) fn is_of_std(&self) -> bool {
+        self.place.as_ref().is_some_and(|(file, _)| file.starts_with("/rustc/"))
+    }
+}
+
 impl fmt::Display for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.function {

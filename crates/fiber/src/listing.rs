@@ -87,14 +87,15 @@ impl fmt::Display for Listed {
     }
 }
 
-/// The innermost calls, a line each.
+/// The innermost calls, a line each, without those of the standard library.
 fn show_frames(f: &mut fmt::Formatter<'_>, frames: &[Frame]) -> fmt::Result {
     /// Frames shown of a fiber; a listing is read by people.
     const SHOWN: usize = 8;
-    for frame in frames.iter().take(SHOWN) {
+    let mut others = frames.iter().filter(|frame| !frame.is_of_std());
+    for frame in others.by_ref().take(SHOWN) {
         write!(f, "\n      {frame}")?;
     }
-    match frames.len().saturating_sub(SHOWN) {
+    match others.count() {
         0 => Ok(()),
         more => write!(f, "\n      and {more} more"),
     }

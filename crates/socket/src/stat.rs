@@ -48,7 +48,56 @@ impl std::fmt::Debug for Offer {
 /// # Errors
 /// When the name is no file name or is taken, or the system gives no socket or thread.
 pub fn offer(name: &str, describe: impl Fn() -> String + Send + Sync + 'static) -> io::Result<Offer> {
-    Ok(Offer { _control: Control::open(name, Arc::new(describe))? })
+    offer_detailed(name, move |_| describe())
+}
+
+/// How much somebody wants to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Detail {
+    /// What is at hand.
+    Usual,
+    /// Of fibers also the calls on their stacks, for which the workers stand still for a moment.
+    Frames,
+}
+
+impl Detail {
+    /// As it is asked for.
+    fn question(self) -> &'static str {
+        match self {
+            Self::Usual => "",
+            Self::Frames => "frames",
+        }
+    }
+}
+
+/// The same, told how much is wanted.
+///
+/// ```
+/// use weft_socket::stat::{self, Detail};
+///
+/// let runtime = weft_fiber::Runtime::new()?;
+/// let name = format!("doc-frames-{}", std::process::id());
+/// let handle = runtime.handle();
+/// let offer = stat::offer_detailed(&name, move |detail| match detail {
+///     Detail::Frames => handle.to_json_with_frames(),
+///     Detail::Usual | _ => handle.to_json(),
+/// })?;
+/// assert!(stat::query_detailed(&name, Detail::Frames)?.contains("\"workers\":1"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As for [`offer`].
+pub fn offer_detailed(
+    name: &str,
+    describe: impl Fn(Detail) -> String + Send + Sync + 'static,
+) -> io::Result<Offer> {
+    let answer = move |question: &str| {
+        let wants_frames = question == Detail::Frames.question();
+        describe(if wants_frames { Detail::Frames } else { Detail::Usual })
+    };
+    Ok(Offer { _control: Control::open(name, Arc::new(answer))? })
 }
 
 /// Names of the nodes that answer, in order.
@@ -64,5 +113,13 @@ pub fn list() -> io::Result<Vec<String>> {
 /// # Errors
 /// When no node of that name answers within a second.
 pub fn query(name: &str) -> io::Result<String> {
-    control::query(name)
+    query_detailed(name, Detail::Usual)
+}
+
+/// The same, with so much detail as the other can tell.
+///
+/// # Errors
+/// As for [`query`], but it has ten seconds to tell more than the usual.
+pub fn query_detailed(name: &str, detail: Detail) -> io::Result<String> {
+    control::query(name, detail.question())
 }

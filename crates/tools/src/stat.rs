@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use weft_socket::stat;
+use weft_socket::stat::{self, Detail};
 
 use crate::exit::{Code, Failure, cause};
 use crate::units::{self, parse_duration};
@@ -22,6 +22,10 @@ pub struct Args {
     /// Show the fibers of programs that run some: what each waits for, since when, and its stack
     #[arg(long)]
     fibers: bool,
+
+    /// With the calls on their stacks, for which the workers of these programs stand still for a moment
+    #[arg(long, requires = "fibers")]
+    frames: bool,
 
     /// Print a JSON object per node and line
     #[arg(long)]
@@ -51,11 +55,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// # Errors
 /// [`Code::NoEngine`] when they cannot be looked for, [`Code::Protocol`] when one answers nonsense.
 pub fn running() -> Result<Vec<(String, Value)>, Failure> {
+    running_in(Detail::Usual)
+}
+
+fn running_in(detail: Detail) -> Result<Vec<(String, Value)>, Failure> {
     let names = stat::list().map_err(|error| {
         let what = format!("cannot look for nodes: {}", cause(&error));
         Failure::new(Code::NoEngine, what, "check $XDG_RUNTIME_DIR")
     })?;
-    let answers = names.into_iter().filter_map(|name| stat::query(&name).ok().map(|text| (name, text)));
+    let answers = names
+        .into_iter()
+        .filter_map(|name| stat::query_detailed(&name, detail).ok().map(|text| (name, text)));
     answers
         .map(|(name, text)| match serde_json::from_str(&text) {
             Ok(node) => Ok((name, node)),
@@ -68,7 +78,7 @@ pub fn running() -> Result<Vec<(String, Value)>, Failure> {
 }
 
 fn show(args: &Args) -> Result<(), Failure> {
-    let mut nodes = running()?;
+    let mut nodes = running_in(if args.frames { Detail::Frames } else { Detail::Usual })?;
     let names: Vec<&str> = nodes.iter().map(|(name, _)| name.as_str()).collect();
     if let Some(missing) = args.names.iter().find(|name| !names.contains(&name.as_str())) {
         let next = match names.as_slice() {

@@ -7,14 +7,18 @@ use std::time::Duration;
 
 use support::weft;
 use weft_fiber::{Runtime, Spawn, Waiter};
-use weft_socket::stat;
+use weft_socket::stat::{self, Detail};
 
 #[test]
 fn a_program_tells_of_its_fibers() {
     let runtime = Runtime::builder().workers(2).build().unwrap();
     let handle = runtime.handle();
     let name = format!("fibers-{}", std::process::id());
-    let offer = stat::offer(&name, move || handle.to_json()).unwrap();
+    let offer = stat::offer_detailed(&name, move |detail| match detail {
+        Detail::Frames => handle.to_json_with_frames(),
+        Detail::Usual | _ => handle.to_json(),
+    });
+    let offer = offer.unwrap();
     let gate = Waiter::new();
     let theirs = gate.clone();
     let fiber =
@@ -34,6 +38,15 @@ fn a_program_tells_of_its_fibers() {
         let bytes = shown["stack"][size].as_u64().unwrap();
         assert!((64..=shown["stack"]["size"].as_u64().unwrap()).contains(&bytes), "{json}");
     }
+    assert!(shown["frames"].is_null(), "{json}");
+    let text = weft(&["stat", "--fibers", "--frames", &name]).out;
+    assert!(text.contains("a_program_tells_of_its_fibers") || text.contains("{closure#0} at "), "{text}");
+    let json = weft(&["stat", "--fibers", "--frames", "--json", &name]).json();
+    let frames = json["fibers"][0]["frames"].as_array().unwrap();
+    assert!(
+        frames.iter().any(|frame| frame["file"].as_str().unwrap().ends_with("tests/fibers.rs")),
+        "{json}"
+    );
     gate.wake();
     fiber.join().unwrap();
     drop(offer);

@@ -147,6 +147,42 @@ static void objects(void)
     CHECK(fiber_cond_signal(&condition) == 0);
 }
 
+/* The listing names the functions of C on a parked fiber's stack. */
+static void tells_the_frames(void)
+{
+    static char text[1 << 16];
+    int pipes[2], before = dup(STDERR_FILENO);
+    CHECK(before >= 0 && pipe(pipes) == 0 && dup2(pipes[1], STDERR_FILENO) == STDERR_FILENO);
+    int listed = fiber_list_frames();
+    CHECK(dup2(before, STDERR_FILENO) == STDERR_FILENO && close(before) == 0 && close(pipes[1]) == 0);
+    for (size_t len = 0;;) {
+        ssize_t more = read(pipes[0], text + len, sizeof text - 1 - len);
+        if (more <= 0)
+            break;
+        len += (size_t)more;
+    }
+    close(pipes[0]);
+    CHECK(listed >= 1);
+    if (strstr(text, "does not know them") == NULL) { /* under AddressSanitizer */
+        CHECK(strstr(text, "fiber_sem_wait") != NULL);
+        CHECK(strstr(text, "waits_for_ever at ") != NULL);
+    }
+}
+
+/* A fiber that is detached and cancelled before it begins is forgotten. */
+static intptr_t cancels_before_it_begins(void)
+{
+    struct fiber_attr detached = FIBER_ATTR_INIT;
+    detached.flags = FIBER_DETACHED;
+    detached.worker = 0;
+    fiber_t other;
+    CHECK(fiber_create_array(&other, &detached, (const void *)parks, 0, NULL) == 0);
+    CHECK(fiber_cancel(other) == 0);
+    CHECK(fiber_sleep(20000000) == 0);
+    FAILS(fiber_cancel(other), ESRCH);
+    return 5;
+}
+
 static void lives(void)
 {
     fiber_t fiber;
@@ -155,8 +191,13 @@ static void lives(void)
     FAILS(fiber_join(fiber, 1000, NULL), ETIMEDOUT);
     CHECK(fiber_high_water(fiber) > 0);
     CHECK(fiber_list() >= 1);
+    tells_the_frames();
     CHECK(fiber_cancel(fiber) == 0);
     CHECK(join_of(fiber) == 77);
+    struct fiber_attr first = FIBER_ATTR_INIT;
+    first.worker = 0; /* so that what it makes there does not begin before it lets it */
+    CHECK(fiber_create_array(&fiber, &first, (const void *)cancels_before_it_begins, 0, NULL) == 0);
+    CHECK(join_of(fiber) == 5);
     struct fiber_attr roams = FIBER_ATTR_INIT;
     roams.flags = FIBER_ROAMS;
     CHECK(fiber_create_array(&fiber, &roams, (const void *)parks, 0, NULL) == 0);

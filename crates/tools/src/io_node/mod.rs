@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let control = {
         let (watch, names) = (node.watcher(), names.clone());
         let name = args.stat_name.clone().unwrap_or_else(|| format!("io-node-{}", std::process::id()));
-        Control::open(&name, Arc::new(move || snapshot::json(&watch(), &names).to_string()))
+        Control::open(&name, Arc::new(move |_| snapshot::json(&watch(), &names).to_string()))
     };
     let control = control.map_err(|error| net::told(Code::Address, &error))?;
     let interrupt = signal::first()
