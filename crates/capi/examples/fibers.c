@@ -55,10 +55,10 @@ int main(void)
     printf("volume %ld\n", (long)result);
 
     must(fiber_create_array(&judge, NULL, (const void *)referee, 0, NULL), "create");
-    for (int place = 0; place < 3; place++) {
+    for (int place = 0; place < 3; place++)
         must(fiber_sem_init(&turns[place], place == 0), "init of a semaphore");
+    for (int place = 0; place < 3; place++)
         must(fiber_create(&runners[place], NULL, runner, place), "create");
-    }
     must(fiber_join(judge, FIBER_FOREVER, &result), "join");
     printf("laps %ld\n", (long)result);
     for (int place = 0; place < 3; place++)
