@@ -44,7 +44,7 @@ local INTEGRITIES = { [0] = "none", "sealed" }
 local TYPES = { -- section 3.1
     [0] = "PAD", "CRC", "VERSIONS", "MSS", "SERVICE", "INTEGRITY", "COOKIE",
     [128] = "WSCALE", [129] = "SACKOK", [130] = "COALESCE", [131] = "MESSAGE", [132] = "KEEPALIVE", [133] = "CONFIRM",
-    [134] = "IOSET", [144] = "SACK", [145] = "TIME", [146] = "CECOUNT", [147] = "REASON", [148] = "DISCARDED",
+    [134] = "IOSET", [144] = "SACK", [145] = "TIME", [146] = "CECOUNT", [147] = "REASON", [148] = "DISCARDED", [149] = "FARSACK",
 }
 
 local function type_name(kind)
@@ -107,6 +107,9 @@ field("keepalive.expiry", ProtoField.uint16, "Expiry (s)")
 field("ioset.node", ProtoField.uint24, "I/O node", base.HEX)
 field("sack", ProtoField.bytes, "Bitmap")
 field("sack.held", ProtoField.string, "Held")
+field("far.offset", ProtoField.uint32, "Offset")
+field("far", ProtoField.bytes, "Bitmap")
+field("far.held", ProtoField.string, "Held")
 field("time.own", ProtoField.uint32, "Own token", base.HEX)
 field("time.echoed", ProtoField.uint32, "Echoed token", base.HEX)
 field("cecount", ProtoField.uint32, "DAT packets received with CE")
@@ -226,10 +229,12 @@ end
 
 ---------------------------------------------------------------------------------------------------- TLVs
 
--- The held numbers as ranges, relative and as low halves: "+1 (ffffffff), +3..+5 (00000001..00000003)".
-local function held_ranges(bitmap, ack)
+-- The held numbers as ranges, relative and as low halves: "+1 (ffffffff), +3..+5 (00000001..00000003)"; those of a FARSACK
+-- begin so much further on.
+local function held_ranges(bitmap, ack, offset)
     local ranges, first = {}, nil
     local function close(last)
+        first, last = first + (offset or 0), last + (offset or 0)
         local function low(i) return string.format("%08x", u32(ack + i)) end
         if first == last then
             ranges[#ranges + 1] = string.format("+%d (%s)", first, low(first))
@@ -295,6 +300,14 @@ readers[144] = function(tree, value, context)
     tree:add(f.sack_held, value, held):set_generated()
     return held
 end
+readers[149] = function(tree, value, context)
+    tree:add(f.far_offset, value(0, 4))
+    local bitmap, offset = value(4), value(0, 4):uint()
+    tree:add(f.far, bitmap)
+    local held = held_ranges(bitmap:raw(), context.ack, offset)
+    tree:add(f.far_held, bitmap, held):set_generated()
+    return held
+end
 readers[147] = function(tree, value, context)
     tree:add(f.reason, value(0, 2))
     local text = REASONS[value(0, 2):uint()] or "none (unknown code)"
@@ -310,6 +323,7 @@ local LENGTHS = { [1] = 4, [3] = 2, [4] = 1, [5] = 1, [128] = 1, [131] = 4, [132
 local function is_length_right(kind, length)
     if LENGTHS[kind] then return length == LENGTHS[kind] end
     if kind == 147 then return length == 2 or length == 4 end
+    if kind == 149 then return length >= 12 and length % 8 == 4 end
     return length > 0
 end
 

@@ -91,8 +91,8 @@ for vector in $accepted; do
     integrity=
     [ "$(key "$vector" sealed)" != 0 ] || integrity=none
     capture "$([ "$(key "$vector" link)" = ethernet ] && echo ethernet || echo 64064)" "$vector"
-    IFS=';' read -r seq flags types ack held reason discarded window payload more sizes rtx ce hop error < <(
-        show cyclops.seq cyclops.flags.names cyclops.tlv.type cyclops.ack cyclops.sack.held cyclops.reason \
+    IFS=';' read -r seq flags types ack held far reason discarded window payload more sizes rtx ce hop error < <(
+        show cyclops.seq cyclops.flags.names cyclops.tlv.type cyclops.ack cyclops.sack.held cyclops.far.held cyclops.reason \
             cyclops.discarded cyclops.window cyclops.payload cyclops.record.more cyclops.record.length cyclops.rtx \
             cyclops.ce cyclops.hop _ws.expert.severity
     )
@@ -109,6 +109,8 @@ for vector in $accepted; do
     expect "$vector hop" "$hop" "$(key "$vector" hop | grep . || echo 0)"
     wanted=$(key "$vector" sack)
     [ -z "$wanted" ] || expect "$vector sack" "$(echo "$held" | grep -o '+[0-9]*' | tr -d + | paste -sd,)" "$wanted"
+    wanted=$(key "$vector" far)
+    [ -z "$wanted" ] || expect "$vector far" "$(echo "$far" | grep -o '+[0-9]*' | tr -d + | paste -sd,)" "$wanted"
     wanted=$(key "$vector" records)
     if [ -n "$wanted" ]; then
         lengths=$(for record in ${wanted//,/ }; do echo $(((${#record} - 1) / 2)); done | paste -sd,)

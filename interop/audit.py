@@ -205,6 +205,22 @@ class _Connection:
             if lost:
                 yield f"CDP-SACK-3 ({', '.join(f'{each:x}' for each in lost)})"
             self.held |= named
+        piece = packet.tlv(cdp.FARSACK)
+        if piece is not None:
+            yield from self._judge_piece(full, piece)
+
+    def _judge_piece(self, full, piece):
+        named, offset = set(cdp.far_numbers(full, piece)), int.from_bytes(piece[:4], "big")
+        if self.mine.tlv(cdp.SACKOK) is None:
+            yield "FARSACK without SACKOK"
+        if offset < cdp.SACK_BITS:
+            yield f"CDP-SACK-7 (offset {offset})"
+        if not named <= self.numbers:
+            yield "CDP-ACK-7 (names what was never sent)"
+        lost = {each for each in self.held - named if offset <= (each - full - 1) & _ALL < offset + 8 * len(piece[4:])}
+        if lost:
+            yield f"CDP-SACK-3 ({', '.join(f'{each:x}' for each in lost)})"
+        self.held |= named
 
     def _judge_data(self, packet, s):
         if not cdp.serial_lt(s, self.granted):

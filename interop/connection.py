@@ -102,6 +102,7 @@ class Connection:
         self.rcv_max = 64
         self.peer_scale, self.peer_mss, self.peer_message, self.peer_sack = 0, cdp.MSS_MIN, 0, False
         self.stored, self.fin_at, self.fin_in = {}, None, False
+        self.piece_at = cdp.SACK_BITS  # offset of the next FARSACK
         self.inbox, self.unread_slots, self.part, self.part_slots = [], 0, b"", 0
         self.queue, self.segments, self.fin_number, self.closing = [], {}, None, False
         self.srtt, self.rttvar, self.rto, self.backoff = None, 0.0, RTO_INIT, 1
@@ -280,6 +281,7 @@ class Connection:
         if opened or self.edge != self.nxt:
             self.persist_at, self.persist = None, self.rto
         held = set(cdp.sack_numbers(full, packet.tlv(cdp.SACK) or b""))
+        held.update(cdp.far_numbers(full, packet.tlv(cdp.FARSACK) or bytes(4)))  # [CDP-SACK-6]
         for number in held & self.segments.keys():  # [CDP-SACK-4]: others are not ours
             self.segments[number].held = True
         self._repeat_lost(now)
@@ -418,9 +420,22 @@ class Connection:
         bitmap = cdp.sack_bitmap(self.rcv_nxt, self.stored) if self.peer_sack and self.stored else None
         if bitmap:
             tlvs.append((cdp.SACK, bitmap))  # [CDP-SACK-2]
+        far = self._next_piece() if self.peer_sack else None
+        if far:
+            tlvs.append((cdp.FARSACK, far))
         if self.cookie:
             tlvs, self.ece = [(cdp.COOKIE, self.cookie)], False
         self._send(ACK, now, tlvs)
+
+    def _next_piece(self):
+        """One FARSACK after another [CDP-SACK-7], or None where SACK reaches all that is held."""
+        last = max(((number - self.rcv_nxt - 1) & _ALL for number in self.stored), default=0)
+        if last < cdp.SACK_BITS:
+            return None
+        if not cdp.SACK_BITS <= self.piece_at <= last:
+            self.piece_at = cdp.SACK_BITS
+        offset, self.piece_at = self.piece_at, self.piece_at + cdp.FAR_SACK_BITS
+        return cdp.far_sack(self.rcv_nxt, self.stored, offset)
 
     def _challenge(self, now):
         if now - self.challenged_at >= CHALLENGE_INTERVAL * (1 + secrets.randbelow(100) / 100):

@@ -14,10 +14,11 @@ HEADER_LEN = 28
 SYN_LEN_MIN = 128  # [CDP-SYN-3]
 TLVS_MAX = 32  # [CDP-TLV-8]
 MSS_MIN = 512
+SACK_BITS, FAR_SACK_BITS = 512, 1984  # [CDP-LIM-7] [CDP-LIM-16]
 
 CRC, VERSIONS, MSS, SERVICE, INTEGRITY, COOKIE = 1, 2, 3, 4, 5, 6
 WSCALE, SACKOK, COALESCE, MESSAGE, KEEPALIVE, CONFIRM, IOSET = 128, 129, 130, 131, 132, 133, 134
-SACK, TIME, CECOUNT, REASON, DISCARDED = 144, 145, 146, 147, 148
+SACK, TIME, CECOUNT, REASON, DISCARDED, FARSACK = 144, 145, 146, 147, 148, 149
 
 # Section 3.1: the lengths a known TLV may have, and the flags (without ECE where that may be either) of its packets.
 _OPEN, _ACKS, _ECHO = {SYN, SYN | ACK}, {ACK, ACK | ECE, PIN | ACK, PIN | ACK | ECE}, {RST}
@@ -41,6 +42,7 @@ REGISTRY = {
     CECOUNT: ({4}, _ACKS),
     REASON: ({2, 4}, _FINS | _RSTS),
     DISCARDED: ({4}, _ACKS | _FINS | _RSTS),
+    FARSACK: (range(12, 253, 8), _ACKS),
 }
 
 REASONS = (  # section 16
@@ -290,15 +292,26 @@ def join_records(records):
 
 
 def sack_numbers(ack, bitmap):
-    """The numbers that a SACK names, from the full ACK number [CDP-SACK-1]."""
+    """The numbers that a bitmap names which begins after `ack`, the full ACK number in a SACK [CDP-SACK-1]."""
     for bit in range(8 * len(bitmap)):
         if bitmap[bit // 8] & 0x80 >> bit % 8:
             yield (ack + 1 + bit) % 2**64
 
 
-def sack_bitmap(ack, held):
-    """The SACK that names `held`, or None if it reaches none of them."""
-    bits = [number for number in ((each - ack - 1) % 2**64 for each in held) if number < 512]
+def far_numbers(ack, value):
+    """The numbers that a FARSACK names, from the full ACK number [CDP-SACK-6]."""
+    return sack_numbers(ack + int.from_bytes(value[:4], "big"), value[4:])
+
+
+def far_sack(ack, held, offset=SACK_BITS):
+    """The FARSACK from `offset` on that names `held`, or None if nothing is held there."""
+    bitmap = sack_bitmap(ack + offset, held, FAR_SACK_BITS)
+    return bitmap and offset.to_bytes(4, "big") + bitmap
+
+
+def sack_bitmap(ack, held, most=SACK_BITS):
+    """The bitmap after `ack` that names `held`, of at most so many bits, or None if it reaches none of them."""
+    bits = [number for number in ((each - ack - 1) % 2**64 for each in held) if number < most]
     if not bits:
         return None
     bitmap = bytearray((max(bits) // 64 + 1) * 8)

@@ -92,6 +92,7 @@ def _compare(name, verdict, wants, raw, packets):
         "reason": lambda: found.reason()[0] == int(wants["reason"]),
         "discarded": lambda: found.number(cdp.DISCARDED, 0) == int(wants["discarded"]),
         "sack": lambda: ",".join(map(str, cdp.sack_numbers(0, found.tlv(cdp.SACK)))) == wants["sack"],
+        "far": lambda: ",".join(map(str, cdp.far_numbers(0, found.tlv(cdp.FARSACK)))) == wants["far"],
         "records": lambda: _spell(cdp.split_records(found.data, True)) == wants["records"],
         "echoes": lambda: _echoes(raw, packets[wants["echoes"]], found),
     }

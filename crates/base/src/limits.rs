@@ -31,6 +31,8 @@ pub const RECEIVE_SLOTS_MIN: u32 = 16;
 pub const RECEIVE_SLOTS_MAX: u32 = 65_535 << 14;
 /// Numbers one SACK bitmap can tell of (CDP-LIM-7).
 pub const SACK_BITS: u32 = 512;
+/// Numbers one FARSACK can tell of (CDP-LIM-16).
+pub const FAR_SACK_BITS: u32 = 1_984;
 /// Bytes a send queue holds (CDP-LIM-8).
 pub const SEND_QUEUE_BYTES: usize = 4 << 20;
 /// Packets a send queue holds (CDP-LIM-8).

@@ -7,16 +7,21 @@ mod members;
 mod reordering;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
 use weft_base::{Instant, Seq, limits};
-use weft_wire::Sack;
+use weft_wire::FarSack;
 
 use self::reordering::Reordering;
+use crate::numbers::{NumberSet, numbers_of};
 use crate::paths::{Paths, Tallies, Way};
 use crate::rate;
 use crate::rtt::Rtt;
+
+/// The first number after SND.UNA that SACK does not reach.
+const FAR: usize = limits::SACK_BITS as usize + 1;
 
 /// Where a segment is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,7 +112,12 @@ pub(crate) struct Flight {
     segments: VecDeque<Segment>,
     in_flight: u32,
     lost: u32,
-    held: u32,
+    /// Those whose place is [`Place::Held`].
+    held: NumberSet,
+    /// The peer names numbers further on than SACK reaches.
+    names_far: bool,
+    /// Those that it named last: what is not held of them has not arrived.
+    far_named: Range<usize>,
     bytes: usize,
     /// The latest transmission known to have arrived, and its number plus one (RACK.xmit_ts, RACK.end_seq).
     newest: (Instant, Seq),
@@ -139,7 +149,9 @@ impl Flight {
             segments: VecDeque::new(),
             in_flight: 0,
             lost: 0,
-            held: 0,
+            held: NumberSet::default(),
+            names_far: false,
+            far_named: FAR..FAR,
             bytes: 0,
             newest: (Instant::ZERO, una),
             newest_by: 0,
@@ -186,11 +198,11 @@ impl Flight {
 
     /// Whether some of what is in flight can be named by no bitmap, and so may have arrived.
     pub(crate) fn is_partly_unknown(&self) -> bool {
-        self.segments.len().checked_sub(1).is_some_and(|last| !is_news(last))
+        self.segments.len().checked_sub(1).is_some_and(|last| !self.is_news(last))
     }
 
     pub(crate) fn has_held(&self) -> bool {
-        self.held > 0
+        !self.held.is_empty()
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -250,42 +262,67 @@ impl Flight {
                 self.note_delivered(&segment);
             }
             match segment.place {
-                Place::Held => self.held -= 1,
+                Place::Held => {}
                 Place::InFlight | Place::Lost => {
-                    self.note_arrival(now, self.una, &segment, is_news(nth), min_rtt, &mut progress);
+                    let is_news = self.is_news(nth);
+                    self.note_arrival(now, self.una, &segment, is_news, min_rtt, &mut progress);
                 }
             }
         }
+        self.held.advance(count);
+        let Range { start, end } = self.far_named;
+        self.far_named = start.saturating_sub(count)..end.saturating_sub(count);
         self.first_lost = self.first_lost.saturating_sub(count);
         progress
     }
 
-    /// Marks what the bitmap says the peer holds; bit i stands for `full` + 1 + i (CDP-SACK-1).
+    /// The acknowledgement that is handled next has this piece of what lies beyond SACK.
+    pub(crate) fn note_far(&mut self, piece: Option<&FarSack>) {
+        self.names_far |= piece.is_some();
+    }
+
+    /// The acknowledgement that was handled last says of these numbers whether they are held.
+    pub(crate) fn set_named(&mut self, piece: Option<&FarSack>) {
+        if !self.names_far {
+            return;
+        }
+        self.far_named = match piece {
+            // [CDP-SACK-7] a piece that is not full is the last
+            Some(piece) => {
+                let from = piece.offset() as usize + 1;
+                from..if piece.bits() == FarSack::BITS_MAX {
+                    from + piece.bits() as usize
+                } else {
+                    usize::MAX
+                }
+            }
+            None => FAR..usize::MAX,
+        };
+    }
+
+    /// Marks what a bitmap says the peer holds; its first bit stands for SND.UNA + 1 + `offset` (CDP-SACK-1, CDP-SACK-6).
     pub(crate) fn mark_held(
         &mut self,
         now: Instant,
-        full: Seq,
-        sack: &Sack,
+        offset: u32,
+        words: &[u64],
         min_rtt: Option<Duration>,
         progress: &mut Progress,
     ) {
-        let base = full.distance_from(self.una) + 1;
         let before = usize::try_from(progress.acked).unwrap_or(usize::MAX);
-        for bit in sack.runs().flatten() {
-            // [CDP-SACK-4] bits for numbers at or after SND.NXT are ignored
-            let Some(at) = usize::try_from(base + u64::from(bit)).ok().filter(|at| *at < self.segments.len())
-            else {
-                break;
-            };
-            if self.segments[at].place == Place::Held {
-                continue;
+        for (word, from) in words.iter().zip((offset as usize + 1..).step_by(64)) {
+            for at in numbers_of(word & !self.held.word(from), from) {
+                // [CDP-SACK-4] bits for numbers at or after SND.NXT are ignored
+                if at >= self.segments.len() {
+                    return;
+                }
+                let segment = self.segments[at].clone();
+                let is_news = self.is_news(at.saturating_add(before));
+                self.note_arrival(now, self.una + at as u64 + 1, &segment, is_news, min_rtt, progress);
+                // [CDP-SACK-5] held numbers are kept until they are acknowledged
+                self.segments[at].place = Place::Held;
+                self.held.insert(at);
             }
-            let segment = self.segments[at].clone();
-            let is_news = is_news(at.saturating_add(before));
-            self.note_arrival(now, self.una + at as u64 + 1, &segment, is_news, min_rtt, progress);
-            // [CDP-SACK-5] held numbers are kept until they are acknowledged
-            self.segments[at].place = Place::Held;
-            self.held += 1;
         }
     }
 
@@ -370,12 +407,14 @@ impl Flight {
     /// long.
     pub(crate) fn detect_losses(&mut self, now: Instant, rtt: &Rtt) -> Losses {
         let mut losses = Losses::default();
-        if self.held == 0 && !self.newest_is_repeated {
+        if self.held.is_empty() && !self.newest_is_repeated {
             return losses;
         }
         let window = self.reordering.window(rtt.min_rtt(), rtt.srtt());
         let reach = self.reach();
-        for at in 0..reach {
+        let mut next = 0;
+        while let Some(at) = self.next_missing(next, reach) {
+            next = at + 1;
             let number = self.una + at as u64 + 1;
             let segment = &mut self.segments[at];
             if segment.place != Place::InFlight || !is_later(self.newest, (segment.sent_at, number)) {
@@ -418,18 +457,33 @@ impl Flight {
     /// How many numbers from SND.UNA on the newest transmission can show lost.
     fn reach(&self) -> usize {
         if self.newest_is_repeated {
-            // of numbers that a bitmap cannot name nothing is known
-            return self.segments.len().min(limits::SACK_BITS as usize + 1);
+            return self.segments.len();
         }
         let end = self.newest.1.distance_from(self.una).min(self.segments.len() as u64);
         // a number sent again may be lost again although later numbers are held; so look at all up to the last held
-        let last_held = self.segments.iter().rposition(|segment| segment.place == Place::Held).unwrap_or(0);
-        usize::try_from(end).unwrap_or(usize::MAX).max(last_held).min(self.segments.len())
+        usize::try_from(end).unwrap_or(usize::MAX).max(self.held.last().unwrap_or(0)).min(self.segments.len())
+    }
+
+    /// The first number from `from` on and before `end` of which it is known that the peer does not hold it: of what no bitmap
+    /// named, nothing is known.
+    fn next_missing(&self, from: usize, end: usize) -> Option<usize> {
+        let near = self.held.next_absent(from);
+        if near < FAR.min(end) {
+            return Some(near);
+        }
+        let far = self.held.next_absent(near.max(self.far_named.start));
+        (far < self.far_named.end.min(end)).then_some(far)
+    }
+
+    /// Whether an acknowledgement before could have named the number so many after SND.UNA: what no bitmap could name may have
+    /// arrived long ago.
+    fn is_news(&self, at: usize) -> bool {
+        self.names_far || at < FAR
     }
 
     /// Whether the last number that a bitmap can name is held, so that nothing would be heard of those after it.
     pub(crate) fn is_beyond_bitmap(&self) -> bool {
-        self.segments.get(limits::SACK_BITS as usize).is_some_and(|segment| segment.place == Place::Held)
+        !self.names_far && self.segments.get(FAR - 1).is_some_and(|segment| segment.place == Place::Held)
     }
 
     /// Declares the first `count` numbers lost, as far as they are in flight: three duplicate acknowledgements, or a
@@ -511,12 +565,6 @@ impl Flight {
     pub(crate) fn newest_sent_at(&self) -> Instant {
         self.newest.0
     }
-}
-
-/// Whether an acknowledgement before could have named the number so many after SND.UNA: what no bitmap could name may have
-/// arrived long ago.
-fn is_news(at: usize) -> bool {
-    at <= limits::SACK_BITS as usize
 }
 
 fn is_later(a: (Instant, Seq), b: (Instant, Seq)) -> bool {

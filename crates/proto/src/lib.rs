@@ -53,6 +53,7 @@ mod jitter;
 mod lifecycle;
 mod listener;
 mod mtu;
+mod numbers;
 mod open;
 mod paths;
 mod queue;

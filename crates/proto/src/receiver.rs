@@ -3,13 +3,16 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use weft_base::Seq;
-use weft_wire::{Reason, Sack};
+use weft_base::{Seq, limits};
+use weft_wire::{FarSack, Reason, Sack};
 
 use crate::inbox::{Inbox, Rules};
+use crate::numbers::NumberSet;
 
 /// Least value of RCV.MAX (section 1, "Variables of a connection").
 const MAX_WINDOW_MIN: u64 = 64;
+/// The first number after RCV.NXT that SACK does not reach.
+const FAR: usize = limits::SACK_BITS as usize + 1;
 
 /// Where a number stands against the window (CDP-SEQ-8 to -11).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,6 +77,10 @@ pub(crate) struct Receiver {
     /// Packets after RCV.NXT: element i is number RCV.NXT + i, and element 0 is never there.
     held: VecDeque<Option<Arrival>>,
     held_count: u32,
+    /// The numbers after RCV.NXT that SACK and FARSACK name, a FIN among them.
+    named: NumberSet,
+    /// Where the next FARSACK begins, if that is further than SACK reaches.
+    next_piece: Seq,
     inbox: Inbox,
     /// A FIN that has come: its number.
     fin: Option<Seq>,
@@ -101,6 +108,8 @@ impl Receiver {
             scale: 0,
             held: VecDeque::new(),
             held_count: 0,
+            named: NumberSet::default(),
+            next_piece: nxt,
             inbox: Inbox::new(rules),
             fin: None,
             discarding: false,
@@ -169,6 +178,7 @@ impl Receiver {
             self.note_data(false);
             let bytes = self.deliver(eom, payload)?;
             self.nxt += 1;
+            self.named.advance(1);
             return Ok(Stored { readable: !self.discarding, bytes, ..Stored::default() });
         }
         if s == self.nxt { self.fill_gap(eom, payload) } else { Ok(self.hold(s, eom, &payload)) }
@@ -179,6 +189,7 @@ impl Receiver {
         // [CDP-ACK-8] a packet that fills a gap is acknowledged at once
         self.note_data(true);
         let mut bytes = self.deliver(eom, payload)?;
+        let before = self.nxt;
         self.nxt += 1;
         self.held.pop_front();
         while let Some(Some(_)) = self.held.front() {
@@ -190,6 +201,7 @@ impl Receiver {
         if self.held_count == 0 {
             self.held.clear();
         }
+        self.named.advance(usize::try_from(self.nxt.distance_from(before)).unwrap_or(usize::MAX));
         Ok(Stored { readable: !self.discarding, bytes, ..Stored::default() })
     }
 
@@ -208,6 +220,7 @@ impl Receiver {
         let payload = if self.discarding { Bytes::new() } else { Bytes::copy_from_slice(payload) };
         self.held[at] = Some(Arrival { payload, eom });
         self.held_count += 1;
+        self.named.insert(at);
         Stored { out_of_order: true, ..Stored::default() }
     }
 
@@ -265,7 +278,10 @@ impl Receiver {
         // [CDP-ACK-8] a FIN is acknowledged at once
         self.ack_due = AckDue::Now;
         // [CDP-SEQ-13] the first one stored for a number stays
-        self.fin.get_or_insert(s);
+        let fin = *self.fin.get_or_insert(s);
+        if self.nxt.is_before(fin) {
+            self.named.insert(usize::try_from(fin.distance_from(self.nxt)).unwrap_or(usize::MAX));
+        }
     }
 
     /// [CDP-ST-A] A FIN takes effect only in order: RCV.NXT passes over it once.
@@ -276,6 +292,7 @@ impl Receiver {
         self.nxt += 1;
         self.held.clear();
         self.held_count = 0;
+        self.named.clear();
         let open = self.inbox.clear_open();
         self.discarded = self.discarded.wrapping_add(open);
         true
@@ -331,21 +348,25 @@ impl Receiver {
     }
 
     pub(crate) fn is_holding(&self) -> bool {
-        self.held_count > 0 || self.fin.is_some_and(|fin| self.nxt.is_before(fin))
+        !self.named.is_empty()
     }
 
     /// [CDP-SACK-2] The bitmap of numbers held after RCV.NXT; `None` if nothing is held within its reach.
     pub(crate) fn sack(&self) -> Option<Sack> {
-        if !self.is_holding() {
-            return None;
-        }
-        let reach = self.held.iter().take(Sack::BITS_MAX as usize + 1).enumerate().skip(1);
-        let numbers = reach.filter(|(_, held)| held.is_some()).map(|(at, _)| at as u64);
-        let fin = self.fin.map(|fin| fin.distance_from(self.nxt)).filter(|at| *at < 1 << 62);
         // [CDP-SACK-1] bit i stands for ACK number + 1 + i
-        let bits = numbers.chain(fin).filter_map(|at| u32::try_from(at.checked_sub(1)?).ok());
-        let sack = Sack::from_held(bits);
+        let sack = Sack::from_words(std::array::from_fn(|word| self.named.word(1 + 64 * word)));
         (!sack.is_empty()).then_some(sack)
+    }
+
+    /// [CDP-SACK-6] What is held further on; where that is more than one piece, [CDP-SACK-7] one after another.
+    pub(crate) fn far_sack(&mut self) -> Option<FarSack> {
+        let last = self.named.last().filter(|last| *last >= FAR)?;
+        let next = usize::try_from(self.next_piece.distance_from(self.nxt)).unwrap_or(usize::MAX);
+        let from = if (FAR..=last).contains(&next) { next } else { FAR };
+        let words = ((last - from) / 64 + 1).min(FarSack::BITS_MAX as usize / 64);
+        self.next_piece = self.nxt + (from + 64 * words) as u64;
+        let offset = u32::try_from(from - 1).ok()?;
+        Some(FarSack::new(offset, (0..words).map(|word| self.named.word(from + 64 * word))))
     }
 
     /// Whether the last moment of silence makes a difference: nothing waits to be read.

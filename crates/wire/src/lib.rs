@@ -25,6 +25,7 @@
 
 pub mod ack;
 pub mod emit;
+mod far_sack;
 mod header;
 mod packet;
 mod reason;
@@ -35,6 +36,7 @@ pub mod tlv;
 mod transit;
 
 pub use emit::{Emit, Grease, Trigger};
+pub use far_sack::FarSack;
 pub use header::{Encapsulation, HEADER_LEN, Header, Kind};
 pub use packet::{DropReason, Packet, Refused};
 pub use reason::Reason;

@@ -40,6 +40,21 @@ impl Sack {
         sack
     }
 
+    /// The bitmap of these words, the top bit first, as short as it can be.
+    #[must_use]
+    pub fn from_words(words: [u64; WORDS_MAX]) -> Self {
+        let count = words.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1);
+        #[allow(clippy::cast_possible_truncation)] // at most WORDS_MAX
+        let count = count as u8;
+        Self { words, count }
+    }
+
+    /// The words that travel, the top bit first.
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        &self.words[..usize::from(self.count)]
+    }
+
     /// Sets bit `bit` and tells whether the bitmap reaches that far.
     pub fn hold(&mut self, bit: u32) -> bool {
         if bit >= Self::BITS_MAX {
@@ -162,6 +177,14 @@ mod tests {
         let mut out = Vec::new();
         sack.emit(&mut out);
         assert_eq!(out, [0xA0, 0, 0, 0, 0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn words_are_those_of_the_value() {
+        let sack = Sack::from_held([0, 63, 130]);
+        assert_eq!(sack.words(), [1 << 63 | 1, 0, 1 << 61]);
+        assert_eq!(Sack::from_words([1 << 63 | 1, 0, 1 << 61, 0, 0, 0, 0, 0]), sack);
+        assert_eq!(Sack::from_words([0; 8]), Sack::default());
     }
 
     #[test]

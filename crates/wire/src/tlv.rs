@@ -13,7 +13,7 @@ use weft_base::limits::{MESSAGE_BYTES_MAX, MSS_MAX};
 use weft_base::{NodeId, Service};
 
 pub use self::parse::{Overrun, RawTlv, RawTlvs};
-use crate::{Reason, Sack};
+use crate::{FarSack, Reason, Sack};
 
 /// Bytes of the longest COOKIE.
 pub const COOKIE_LEN_MAX: usize = 48;
@@ -67,6 +67,8 @@ pub struct Tlvs {
     pub ioset: Option<ArrayVec<NodeId, IOSET_MAX>>,
     /// SACK.
     pub sack: Option<Sack>,
+    /// FARSACK.
+    pub far_sack: Option<FarSack>,
     /// TIME.
     pub time: Option<Time>,
     /// CECOUNT: DAT packets received with CE=1 since the open, modulo 2^32.

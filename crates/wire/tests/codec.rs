@@ -8,7 +8,7 @@ use proptest::test_runner::RngSeed;
 use weft_base::{Address, NodeId, Port, Seq};
 use weft_wire::records::{Record, Records, push_record};
 use weft_wire::{
-    Emit, Encapsulation, Grease, Header, KeepAlive, Kind, Packet, Reason, Sack, Time, Tlvs, emit,
+    Emit, Encapsulation, FarSack, Grease, Header, KeepAlive, Kind, Packet, Reason, Sack, Time, Tlvs, emit,
 };
 
 fn fixed() -> ProptestConfig {
@@ -94,13 +94,16 @@ fn feedback() -> impl Strategy<Value = Tlvs> {
     let cookie = option::of(vec(any::<u8>(), 1..=48).prop_map(|bytes| bytes.into_iter().collect()));
     let sack = option::of(vec(0..512_u32, 0..40).prop_map(Sack::from_held));
     let time = option::of(any::<(u32, u32)>().prop_map(|(own, echoed)| Time { own, echoed }));
+    let far_sack = option::of((any::<u32>(), vec(any::<u64>(), 1..=31)));
+    let far_sack = far_sack.prop_map(|piece| piece.map(|(offset, words)| FarSack::new(offset, words)));
     let reason =
         option::of((0..=19_u16, any::<Option<u16>>()).prop_map(|(code, detail)| (Reason(code), detail)));
-    (cookie, sack, time, any::<Option<u32>>(), reason, any::<Option<u32>>()).prop_map(
-        |(cookie, sack, time, ce_count, reason, discarded)| Tlvs {
+    (cookie, sack, far_sack, time, any::<Option<u32>>(), reason, any::<Option<u32>>()).prop_map(
+        |(cookie, sack, far_sack, time, ce_count, reason, discarded)| Tlvs {
             cookie,
             // a bitmap without a bit travels as eight bytes
             sack: sack.filter(|sack| !sack.is_empty()),
+            far_sack,
             time,
             ce_count,
             reason,
@@ -124,6 +127,7 @@ fn legal(header: &Header, offers: Tlvs, feedback: Tlvs) -> Tlvs {
     Tlvs {
         cookie: feedback.cookie.filter(|_| returns_cookie),
         sack: feedback.sack.filter(|_| acknowledges),
+        far_sack: feedback.far_sack.filter(|_| acknowledges),
         time: feedback.time.filter(|_| acknowledges),
         ce_count: feedback.ce_count.filter(|_| acknowledges),
         reason: feedback.reason.filter(|_| says_why),

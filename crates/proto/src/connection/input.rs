@@ -112,6 +112,9 @@ impl Connection {
             full,
             window,
             sack: tlvs.sack.as_ref(),
+            far_sack: tlvs.far_sack.as_ref(),
+            // a DAT cannot, and a PIN need not tell what is held
+            is_report: header.kind == Kind::Ack,
             ece: header.ece,
             may_be_duplicate: header.kind == Kind::Ack && !answers_pin,
             // what carries data of its own goes by the peer's default

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use weft_base::Instant;
 use weft_wire::emit::{echo_reset, emit_control, emit_data};
-use weft_wire::{Emit, Grease, HEADER_LEN, Header, Kind, Reason, Time, Tlvs};
+use weft_wire::{Emit, FarSack, Grease, HEADER_LEN, Header, Kind, Reason, Sack, Time, Tlvs};
 
 use super::{Connection, no_body};
 use crate::lifecycle::State;
@@ -150,7 +150,8 @@ impl Connection {
         if self.cookie.is_some() || !std::mem::take(&mut self.control.pin) {
             return None;
         }
-        let tlvs = Tlvs { discarded: self.told_discarded(), sack: self.told_sack(), ..Tlvs::default() };
+        let (sack, far_sack) = self.told_sack();
+        let tlvs = Tlvs { discarded: self.told_discarded(), sack, far_sack, ..Tlvs::default() };
         // [CDP-ST-F] in CLOSE_WAIT it answers a FIN; else it asks, and goes around until it is answered
         let path = if self.state == State::CloseWait {
             self.answer_path()
@@ -260,9 +261,11 @@ impl Connection {
         self.told_ce = self.receiver.ce_count();
         let mut header = self.header(Kind::Ack);
         header.ece = self.receiver.acknowledged() && self.cookie.is_none();
+        let (sack, far_sack) = self.told_sack();
         let tlvs = Tlvs {
             cookie: self.cookie.as_deref().cloned(),
-            sack: self.told_sack(),
+            sack,
+            far_sack,
             time: (echoed != 0).then_some(Time { own: 0, echoed }),
             ce_count: (self.told_ce > 0).then_some(self.told_ce),
             discarded: self.told_discarded(),
@@ -299,9 +302,13 @@ impl Connection {
         header
     }
 
-    /// [CDP-SACK-2] while numbers after RCV.NXT are held, if the peer sent SACKOK.
-    fn told_sack(&self) -> Option<weft_wire::Sack> {
-        if self.agreed.peer_sack { self.receiver.sack() } else { None }
+    /// [CDP-SACK-2] [CDP-SACK-6] while numbers after RCV.NXT are held, if the peer sent SACKOK.
+    fn told_sack(&mut self) -> (Option<Sack>, Option<FarSack>) {
+        if self.agreed.peer_sack && self.receiver.is_holding() {
+            (self.receiver.sack(), self.receiver.far_sack())
+        } else {
+            (None, None)
+        }
     }
 
     /// [CDP-ST-D] In FIN_WAIT, QUIET and CLOSE_WAIT discarded packets are told.

@@ -5,7 +5,7 @@ mod recovery;
 
 use bytes::Bytes;
 use weft_base::{Instant, Seq, limits};
-use weft_wire::Sack;
+use weft_wire::{FarSack, Sack};
 
 use crate::config::Config;
 use crate::congestion::Congestion;
@@ -43,6 +43,9 @@ pub(crate) struct Acked<'a> {
     /// Slots from there on.
     pub(crate) window: u64,
     pub(crate) sack: Option<&'a Sack>,
+    pub(crate) far_sack: Option<&'a FarSack>,
+    /// What it does not name is not held, as far as it can name.
+    pub(crate) is_report: bool,
     pub(crate) ece: bool,
     /// It could be a duplicate acknowledgement: a pure ACK that answers no probe (CDP-WND-12).
     pub(crate) may_be_duplicate: bool,

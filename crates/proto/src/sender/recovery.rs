@@ -29,10 +29,17 @@ impl Sender {
         let min_rtt = self.rtt.min_rtt();
         let edge_before = self.edge;
         self.flight.set_heard_by(acked.by);
+        self.flight.note_far(acked.far_sack);
         let mut progress = self.flight.acknowledge(now, acked.full, min_rtt);
         self.raise_edge(acked.full + acked.window);
         if let Some(sack) = acked.sack {
-            self.flight.mark_held(now, acked.full, sack, min_rtt, &mut progress);
+            self.flight.mark_held(now, 0, sack.words(), min_rtt, &mut progress);
+        }
+        if let Some(piece) = acked.far_sack {
+            self.flight.mark_held(now, piece.offset(), piece.words(), min_rtt, &mut progress);
+        }
+        if acked.is_report {
+            self.flight.set_named(acked.far_sack);
         }
         self.measure(now, &progress);
         let verdict = self.judge_timeout(&progress);

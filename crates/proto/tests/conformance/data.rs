@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use weft_base::{Service, limits};
+use weft_proto::congestion::Settings;
 use weft_proto::{Config, Error, SendError, State};
-use weft_wire::{Header, Kind, Reason, Sack, Time, Tlvs};
+use weft_wire::{FarSack, Header, Kind, Reason, Sack, Time, Tlvs};
 
 use crate::peer::{MS, PEER_ISS, Script, generous, generous_stream, kinds, numbers};
 
@@ -112,6 +113,51 @@ fn acknowledgements_come_when_they_must() {
     let old = script.data_at(script.seq - 1, true, b"5");
     assert_eq!(kinds(&script.hear(old)), [Kind::Ack], "a duplicate");
     assert_eq!(kinds(&script.say(Kind::Fin)), [Kind::Ack], "a FIN");
+}
+
+/// [CDP-SACK-6] What SACK cannot reach is named by FARSACK, [CDP-SACK-7] one piece after another.
+#[test]
+fn what_is_held_far_away_is_named_piece_by_piece() {
+    let mut script = Script::server(&Config { receive_slots: 8_192, ..datagrams() });
+    let mut hold = |ahead: u64| {
+        let packet = script.data_at(script.seq + ahead, true, b"held");
+        let tlvs = script.hear(packet)[0].tlvs();
+        (tlvs.sack, tlvs.far_sack)
+    };
+    assert_eq!(hold(512), (Some(Sack::from_held([511])), None), "as far as SACK reaches");
+    let (near, far) = hold(700);
+    assert_eq!(near, Some(Sack::from_held([511])));
+    let far = far.unwrap();
+    assert_eq!((far.offset(), far.bits(), far.held().collect::<Vec<_>>()), (512, 192, vec![699]));
+    let pieces = [5_000, 5_001, 5_002, 5_003].map(|ahead| hold(ahead).1.unwrap());
+    let shape = pieces.each_ref().map(|piece| (piece.offset(), piece.bits(), piece.held().count()));
+    assert_eq!(shape, [(704, 1_984, 0), (2_688, 1_984, 0), (4_672, 384, 3), (512, 1_984, 1)]);
+}
+
+/// [CDP-RTX-5] A number that the latest bitmaps did not name is not lost for want of a bit; [CDP-SACK-4] nor do bits beyond
+/// SND.NXT matter.
+#[test]
+fn what_the_latest_bitmaps_left_out_is_not_lost() {
+    let settings = Settings { initial_window: 1_100, ..Settings::default() };
+    let config =
+        Config { pacing: false, congestion_settings: settings, ..Config::new(Service::Stream, 1_444) };
+    let mut script = Script::server_to(&config, &generous_stream());
+    script.own.send(&vec![1; 1_000 * 1_444]).unwrap();
+    let sent = numbers(&script.take());
+    assert_eq!(sent.len(), 1_000);
+    script.now += MS;
+    let mut repeated = |far_sack| {
+        let tlvs =
+            Tlvs { sack: Some(Sack::from_words([u64::MAX; 8])), far_sack: Some(far_sack), ..Tlvs::default() };
+        let packet = script.control(&script.header(Kind::Ack), &tlvs);
+        numbers(&script.hear(packet))
+    };
+    assert_eq!(
+        repeated(FarSack::new(800, [u64::MAX; 31])),
+        sent[..1],
+        "of those from 513 to 800 nothing is known"
+    );
+    assert_eq!(repeated(FarSack::new(512, [u64::MAX; 4])), sent[769..801], "and now it is");
 }
 
 /// [CDP-ACK-8] [CDP-CC-4] A change of CE is acknowledged at once, with ECE once, and CECOUNT from then on.

@@ -1,9 +1,9 @@
 //! One end as the wire shows it: what it sends, what reached it, and whether the two agree (I3, I4, I5, form).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weft_des::TraceHash;
-use weft_wire::{Kind, Packet, Sack};
+use weft_wire::{FarSack, Kind, Packet, Sack, Tlvs};
 
 use crate::violation::{Invariant, Violation, ensure};
 use crate::watch::opens::Opens;
@@ -249,7 +249,7 @@ impl EndWatch {
         }
         if matches!(header.kind, Kind::Ack | Kind::Pin) {
             let may_report = opens.offer(irs).is_some_and(|offer| offer.sack_ok);
-            self.check_report(irs, count, packet.tlvs().sack.as_ref(), header.kind, may_report)?;
+            self.check_report(irs, count, &packet.tlvs(), header.kind, may_report)?;
         }
         let data_bytes = packet.payload_len();
         Ok(Said { kind: header.kind, iss: Some(iss), number, acks: Some((irs, count)), edge, data_bytes })
@@ -331,27 +331,32 @@ impl EndWatch {
         &mut self,
         irs: u64,
         count: u64,
-        sack: Option<&Sack>,
+        tlvs: &Tlvs,
         kind: Kind,
         may_report: bool,
     ) -> Result<(), Violation> {
-        ensure(sack.is_none() || may_report, Invariant::Form, || {
-            "[CDP-SYN-11] SACK to a peer that did not send SACKOK".into()
+        ensure((tlvs.sack.is_none() && tlvs.far_sack.is_none()) || may_report, Invariant::Form, || {
+            "[CDP-SYN-11] SACK or FARSACK to a peer that did not send SACKOK".into()
         })?;
-        let is_told = |number: u64| {
-            sack.zip(u32::try_from(number - count - 1).ok()).is_some_and(|(sack, bit)| sack.is_held(bit))
-        };
-        // [CDP-SACK-3] what was reported once stays, as far as the bitmap reaches; PIN need not report
+        let near = tlvs.sack.iter().flat_map(Sack::runs).flatten().map(u64::from);
+        let far = tlvs.far_sack.iter().flat_map(FarSack::held);
+        let told: BTreeSet<u64> = near.chain(far).map(|at| count + 1 + at).collect();
+        // [CDP-SACK-3] what was reported once stays, as far as the bitmaps reach; PIN need not report
         if kind == Kind::Ack && may_report {
             let reach = count + 1 + u64::from(Sack::BITS_MAX);
-            let forgotten = self.reported.from(count + 1).find(|number| *number < reach && !is_told(*number));
+            let piece = tlvs.far_sack.as_ref().map_or(0..0, |piece| {
+                let from = count + 1 + u64::from(piece.offset());
+                from..from + u64::from(piece.bits())
+            });
+            let is_forgotten =
+                |number: &u64| (*number < reach || piece.contains(number)) && !told.contains(number);
+            let forgotten = self.reported.from(count + 1).find(is_forgotten);
             ensure(forgotten.is_none(), Invariant::Acknowledged, || {
                 format!("number {forgotten:?} was reported held and is not any more (ACK number {count})")
             })?;
         }
-        let Some(sack) = sack else { return Ok(()) };
         let arrived = self.arrived.get(&irs);
-        for number in sack.runs().flatten().map(|bit| count + 1 + u64::from(bit)) {
+        for number in told {
             ensure(arrived.is_some_and(|arrived| arrived.contains(number)), Invariant::Acknowledged, || {
                 format!("number {number} is reported held and never arrived")
             })?;

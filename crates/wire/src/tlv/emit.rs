@@ -89,6 +89,11 @@ impl Tlvs {
         if let Some(count) = self.discarded {
             push(out, registry::DISCARDED, &count.to_be_bytes());
         }
+        if let Some(piece) = &self.far_sack {
+            out.extend_from_slice(&[registry::FARSACK, length_byte(piece.value_len())]);
+            piece.emit(out);
+            pad(out, piece.value_len());
+        }
     }
 
     /// Whether each TLV that is present is allowed in a packet of `kind`.
@@ -111,6 +116,7 @@ impl Tlvs {
             && allowed(self.ce_count.is_some(), registry::CECOUNT)
             && allowed(self.reason.is_some(), registry::REASON)
             && allowed(self.discarded.is_some(), registry::DISCARDED)
+            && allowed(self.far_sack.is_some(), registry::FARSACK)
     }
 }
 
@@ -140,8 +146,8 @@ fn pad(out: &mut Vec<u8>, value_len: usize) {
     out.extend_from_slice(&[0; 3][..padding]);
 }
 
-#[allow(clippy::cast_possible_truncation)] // every value of the registry and of GREASE is at most 64 bytes
+#[allow(clippy::cast_possible_truncation)] // every value of the registry and of GREASE is at most 252 bytes
 const fn length_byte(value_len: usize) -> u8 {
-    debug_assert!(value_len <= 64);
+    debug_assert!(value_len <= 252);
     value_len as u8
 }

@@ -5,7 +5,7 @@ use weft_base::NodeId;
 use weft_base::limits::TLVS_MAX;
 
 use super::{IOSET_MAX, KeepAlive, Time, Tlvs, WSCALE_MAX, clamp_message, clamp_mss, registry};
-use crate::{Kind, Reason, Sack};
+use crate::{FarSack, Kind, Reason, Sack};
 
 /// One TLV as it lies in the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,6 +139,7 @@ impl Parsed {
             registry::REASON => {
                 tlvs.reason = Some((Reason::from_wire(u16_at(value, 0)?), u16_at(value, 2)));
             }
+            registry::FARSACK => tlvs.far_sack = Some(FarSack::parse(value)?),
             registry::DISCARDED => tlvs.discarded = Some(u32_at(value, 0)?),
             _ => return None,
         }

@@ -47,6 +47,8 @@ pub const CECOUNT: u8 = 146;
 pub const REASON: u8 = 147;
 /// Packets acknowledged but never delivered.
 pub const DISCARDED: u8 = 148;
+/// Bitmap of held numbers further on.
+pub const FARSACK: u8 = 149;
 
 /// Whether a receiver that does not know `kind` may skip it (types 128..255).
 #[must_use]
@@ -83,6 +85,7 @@ pub const fn name(kind: u8) -> Option<&'static str> {
         CECOUNT => "CECOUNT",
         REASON => "REASON",
         DISCARDED => "DISCARDED",
+        FARSACK => "FARSACK",
         _ => return None,
     })
 }
@@ -99,6 +102,7 @@ pub(super) const fn is_length_right(kind: u8, len: usize) -> Option<bool> {
         VERSIONS => len >= 1 && len <= super::VERSIONS_MAX,
         COOKIE => len >= 1 && len <= super::COOKIE_LEN_MAX,
         IOSET => len >= 3 && len <= 3 * super::IOSET_MAX && len.is_multiple_of(3),
+        FARSACK => len >= 12 && len <= 252 && len % 8 == 4,
         SACK => len >= 8 && len <= 64 && len.is_multiple_of(8),
         _ => return None,
     })
@@ -109,7 +113,7 @@ pub(super) const fn is_allowed(tlv: u8, kind: Kind, ece: bool) -> bool {
     match tlv {
         CRC | VERSIONS => matches!(kind, Kind::Syn | Kind::SynAck | Kind::EchoReset),
         COOKIE => matches!(kind, Kind::SynAck) || (matches!(kind, Kind::Ack) && !ece),
-        SACK | TIME | CECOUNT => matches!(kind, Kind::Ack | Kind::Pin),
+        SACK | FARSACK | TIME | CECOUNT => matches!(kind, Kind::Ack | Kind::Pin),
         REASON => matches!(kind, Kind::Fin | Kind::EchoReset | Kind::Reset),
         DISCARDED => !matches!(kind, Kind::Syn | Kind::SynAck | Kind::Data),
         _ => kind.is_open(),

@@ -17,7 +17,7 @@ fn tlvs(kind: Kind, list: &[(u8, &[u8])]) -> Option<Tlvs> {
 }
 
 /// A value of a right length for each known type.
-const KNOWN: [(u8, &[u8]); 18] = [
+const KNOWN: [(u8, &[u8]); 19] = [
     (registry::CRC, &[0; 4]),
     (registry::VERSIONS, &[1]),
     (registry::MSS, &[5, 0xA4]),
@@ -36,10 +36,11 @@ const KNOWN: [(u8, &[u8]); 18] = [
     (registry::CECOUNT, &[0, 0, 0, 3]),
     (registry::REASON, &[0, 10, 0, 99]),
     (registry::DISCARDED, &[0, 0, 0, 7]),
+    (registry::FARSACK, &[0, 0, 2, 0, 0x80, 0, 0, 0, 0, 0, 0, 0]),
 ];
 
 /// Section 3.1, column "Allowed in", written out: SYN, SYN|ACK, ACK, ACK|ECE, FIN, PIN, RST, RST|ACK.
-const ALLOWED: [(u8, &str); 18] = [
+const ALLOWED: [(u8, &str); 19] = [
     (registry::CRC, "yes yes no no no no yes no"),
     (registry::VERSIONS, "yes yes no no no no yes no"),
     (registry::MSS, "yes yes no no no no no no"),
@@ -58,6 +59,7 @@ const ALLOWED: [(u8, &str); 18] = [
     (registry::CECOUNT, "no no yes yes no yes no no"),
     (registry::REASON, "no no no no yes no yes yes"),
     (registry::DISCARDED, "no no yes yes yes yes yes yes"),
+    (registry::FARSACK, "no no yes yes no yes no no"),
 ];
 
 const COLUMNS: [(Kind, bool); 8] = [
@@ -155,7 +157,7 @@ fn thirty_two_tlvs_are_the_most() {
 /// [CDP-TLV-5] [CDP-TLV-6] [CDP-TLV-7] [CDP-SEC-1] What is unknown is skipped, refused or told, by its type.
 #[test]
 fn unknown_types_are_judged_by_their_number() {
-    for unknown in (7..=127).chain(135..=143).chain(149..=255_u8) {
+    for unknown in (7..=127).chain(135..=143).chain(150..=255_u8) {
         for kind in [Kind::Syn, Kind::SynAck, Kind::Ack, Kind::Fin, Kind::Pin, Kind::EchoReset, Kind::Reset] {
             let found = tlvs(kind, &[(unknown, &[1, 2, 3])]).unwrap();
             let critical = (unknown < 128).then_some(unknown);

@@ -9,10 +9,12 @@ use weft_base::Seq;
 use weft_wire::ack::{Acknowledgement, rebuild};
 use weft_wire::records::Records;
 use weft_wire::tlv::{RawTlvs, registry};
-use weft_wire::{Emit, Encapsulation, Grease, HEADER_LEN, Kind, Packet, Reason, Refused, Sack, emit};
+use weft_wire::{
+    Emit, Encapsulation, FarSack, Grease, HEADER_LEN, Kind, Packet, Reason, Refused, Sack, emit,
+};
 
 /// What a line of the block may ask for; a key that is not here would pass untested.
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 22] = [
     "sealed",
     "flags",
     "seq",
@@ -24,6 +26,7 @@ const KEYS: [&str; 21] = [
     "link",
     "rtx",
     "sack",
+    "far",
     "records",
     "reason",
     "discarded",
@@ -62,8 +65,8 @@ fn verdict_is(verdict: &str) -> impl Fn(&&Vector) -> bool {
 fn every_line_is_of_a_kind_that_is_tested() {
     let block = Block::read();
     let count = |prefix: char| block.vectors.iter().filter(|vector| vector.name.starts_with(prefix)).count();
-    assert_eq!((count('V'), count('X'), count('A')), (16, 17, 9));
-    assert_eq!(block.vectors.len(), 16 + 17 + 9);
+    assert_eq!((count('V'), count('X'), count('A')), (17, 17, 9));
+    assert_eq!(block.vectors.len(), 17 + 17 + 9);
     for vector in &block.vectors {
         for key in vector.keys() {
             assert!(KEYS.contains(&key), "{} asks for {key}", vector.name);
@@ -131,6 +134,11 @@ fn check_tlvs(vector: &Vector, packet: &Packet) {
     };
     if let Some(expected) = vector.list("tlvs") {
         assert_eq!(kinds, expected, "{name}");
+    }
+    if let Some(held) = vector.list("far") {
+        let held: Vec<u64> = held.into_iter().map(u64::from).collect();
+        let told = tlvs.far_sack.iter().flat_map(FarSack::held).map(|at| at + 1);
+        assert_eq!(told.collect::<Vec<_>>(), held, "{name}");
     }
     if let Some(held) = vector.list("sack") {
         assert_eq!(

@@ -9,11 +9,11 @@ mod repair;
 use std::time::Duration;
 
 use weft_base::{Address, FlowKey, Instant, NodeId, Port, Seq, Service};
-use weft_wire::{Encapsulation, Header, Kind, Packet, Reason};
+use weft_wire::{Emit, Encapsulation, Header, Kind, Packet, Reason};
 
 use super::{Connection, Event};
 use crate::congestion::Settings;
-use crate::{Config, Error, Listener, RecvError, Secret, SendError, State, Verdict, Waited};
+use crate::{Config, Error, Listener, RecvError, Secret, SendError, State, Stats, Verdict, Waited};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -34,6 +34,8 @@ struct Pair {
     /// Packets towards the server and towards the client that have not arrived.
     to_server: Vec<Packet>,
     to_client: Vec<Packet>,
+    /// What becomes of packets towards the client.
+    change: fn(Packet) -> Packet,
 }
 
 impl Pair {
@@ -47,6 +49,7 @@ impl Pair {
             listener: Listener::new(now, server, [7; 32]),
             to_server: Vec::new(),
             to_client: Vec::new(),
+            change: |packet| packet,
         }
     }
 
@@ -85,7 +88,7 @@ impl Pair {
                 self.deliver_to_server(packet);
             }
             for packet in std::mem::take(&mut self.to_client) {
-                self.client.handle_packet(self.now, packet);
+                self.client.handle_packet(self.now, (self.change)(packet));
             }
         }
         panic!("the two never fall silent");
