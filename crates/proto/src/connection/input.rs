@@ -51,29 +51,30 @@ impl Connection {
             self.challenge(now);
             return;
         }
-        let tlvs = if header.kind == Kind::Data { Tlvs::default() } else { packet.tlvs() };
+        let tlvs = (header.kind != Kind::Data).then(|| packet.tlvs());
+        let tlvs = tlvs.as_ref();
         // [CDP-TLV-6] an unknown critical TLV: drop, after the seal has been verified
-        if tlvs.unknown_critical.is_some() {
+        if tlvs.is_some_and(|tlvs| tlvs.unknown_critical.is_some()) {
             self.stats.unexpected += 1;
             return;
         }
         self.note_heard(now);
         match acknowledgement {
-            Acknowledgement::Valid(full) => self.handle_acknowledgement(now, full, packet, &tlvs),
+            Acknowledgement::Valid(full) => self.handle_acknowledgement(now, full, packet, tlvs),
             // [CDP-ACK-4] number, window and SACK are ignored, the rest is processed
             Acknowledgement::Old | Acknowledgement::False => {}
         }
         if self.state == State::Closed {
             return;
         }
-        self.handle_feedback(now, &tlvs);
+        let Some(tlvs) = tlvs else { return self.handle_data(now, s, place, packet) };
+        self.handle_feedback(now, tlvs);
         match header.kind {
-            Kind::Data => self.handle_data(now, s, place, packet),
-            Kind::Fin => self.handle_fin(now, s, place, &tlvs),
-            Kind::Pin => self.handle_pin(now, &tlvs),
+            Kind::Fin => self.handle_fin(now, s, place, tlvs),
+            Kind::Pin => self.handle_pin(now, tlvs),
             // [CDP-ACK-10] a pure ACK is not answered, except a cookie echo (CDP-CKE-7)
             Kind::Ack if tlvs.cookie.is_some() => self.receiver.request_ack(),
-            Kind::Ack | Kind::Syn | Kind::SynAck | Kind::EchoReset | Kind::Reset => {}
+            Kind::Ack | Kind::Data | Kind::Syn | Kind::SynAck | Kind::EchoReset | Kind::Reset => {}
         }
     }
 
@@ -102,17 +103,23 @@ impl Connection {
         }
     }
 
-    fn handle_acknowledgement(&mut self, now: Instant, full: weft_base::Seq, packet: &Packet, tlvs: &Tlvs) {
+    fn handle_acknowledgement(
+        &mut self,
+        now: Instant,
+        full: weft_base::Seq,
+        packet: &Packet,
+        tlvs: Option<&Tlvs>,
+    ) {
         let header = packet.header();
         // [CDP-WND-1] the right edge is full + (WINDOW << scale of the packet's sender)
         let window = u64::from(header.window) << self.agreed.send_scale;
         // [CDP-WND-12] the answer to a PIN is no duplicate acknowledgement
-        let answers_pin = self.unanswered.count > 0 || tlvs.time.is_some();
+        let answers_pin = self.unanswered.count > 0 || tlvs.is_some_and(|tlvs| tlvs.time.is_some());
         let acked = Acked {
             full,
             window,
-            sack: tlvs.sack.as_ref(),
-            far_sack: tlvs.far_sack.as_ref(),
+            sack: tlvs.and_then(|tlvs| tlvs.sack.as_ref()),
+            far_sack: tlvs.and_then(|tlvs| tlvs.far_sack.as_ref()),
             // a DAT cannot, and a PIN need not tell what is held
             is_report: header.kind == Kind::Ack,
             ece: header.ece,
