@@ -1,7 +1,8 @@
 //! The kernel's own transports, each used as its friends would: what Weft is measured against.
 //!
-//! A server answers one [`Request`] after another. A request comes as one line over a TCP connection of its own; the port
-//! of the test itself, and then the result, go back as one line each.
+//! A server answers each [`Request`] on a thread of its own, as two flows may be measured side by side; processor seconds are
+//! those of the process. A request comes as one line over a TCP connection of its own; the port of the test itself, and then
+//! the result, go back as one line each.
 
 mod ring;
 mod tcp;
@@ -91,16 +92,18 @@ impl Test {
     }
 }
 
-/// Answers requests at `address` for ever, one at a time.
+/// Answers requests at `address` for ever.
 ///
 /// # Errors
 /// What the kernel says of the address. A test that fails is told and ends; the server goes on.
 pub fn serve(address: SocketAddr) -> io::Result<()> {
     let listener = TcpListener::bind(address)?;
     for control in listener.incoming() {
-        if let Err(error) = control.and_then(|control| answer(&control)) {
-            eprintln!("rivals: {error}");
-        }
+        std::thread::spawn(move || {
+            if let Err(error) = control.and_then(|control| answer(&control)) {
+                eprintln!("rivals: {error}");
+            }
+        });
     }
     Ok(())
 }
