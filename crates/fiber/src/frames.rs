@@ -27,7 +27,7 @@ const OWN: (&str, &str) = ("weft_fiber::", file!());
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Frame {
-    /// The function, if the program's tables name it.
+    /// The function, if the program's tables name it; without its path if these are of lines only.
     pub function: Option<String>,
     /// The file and the line, if the program was built with them.
     pub place: Option<(String, u32)>,

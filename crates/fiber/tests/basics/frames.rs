@@ -71,6 +71,7 @@ fn frames_of(listing: &[Listed], fiber: &Fiber) -> Result<Vec<Frame>, NoFrames> 
 }
 
 /// The function, without its path: tables of lines alone have none.
+#[cfg(not(feature = "sanitizer"))]
 fn name(frame: &Frame) -> &str {
     frame.function.as_deref().and_then(|function| function.rsplit("::").next()).unwrap_or_default()
 }
