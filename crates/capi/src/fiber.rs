@@ -5,16 +5,16 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
-use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use weft_fiber::{BindError, DetachError, Fiber, Handle, JoinError, Joiner, Listed, Runtime, SpawnError};
+use weft_fiber::{BindError, DetachError, Fiber, Handle, JoinError, Joiner, Runtime, SpawnError};
 
-use weft_socket::stat::{self, Detail, Offer};
+use weft_socket::stat::Offer;
 
 use crate::boundary::{self, Failure, call};
+use crate::fiber_list::offered;
 
 /// `struct fiber_config`.
 #[derive(Clone, Copy, Debug)]
@@ -174,18 +174,6 @@ pub unsafe extern "C" fn fiber_init(config: *const FiberConfig) -> c_int {
         let offer = stat_name.map(|name| offered(name, handle.clone())).transpose()?;
         *running = Some(Running { runtime: Some(runtime), handle, offer });
         Ok(0)
-    })
-}
-
-/// Tells of the runtime's fibers under `name`.
-fn offered(name: &str, handle: Handle) -> Result<Offer, Failure> {
-    let describe = move |detail| match detail {
-        Detail::Frames => handle.to_json_with_frames(),
-        Detail::Usual | _ => handle.to_json(),
-    };
-    stat::offer_detailed(name, describe).map_err(|error| {
-        let in_use = if error.kind() == ErrorKind::AddrInUse { libc::EADDRINUSE } else { libc::EINVAL };
-        Failure::new(error.raw_os_error().unwrap_or(in_use), error)
     })
 }
 
@@ -381,32 +369,6 @@ pub extern "C" fn fiber_wait_for_joiners(joiners: usize) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn fiber_high_water(fiber: u64) -> libc::ssize_t {
     call(|| Ok(find(fiber)?.joiner.fiber().high_water().cast_signed()))
-}
-
-/// Prints the fibers to the standard error; returns how many there are.
-#[unsafe(no_mangle)]
-pub extern "C" fn fiber_list() -> c_int {
-    call(|| Ok(print(&handle()?.list())))
-}
-
-/// Prints the fibers with their innermost calls.
-#[unsafe(no_mangle)]
-pub extern "C" fn fiber_list_frames() -> c_int {
-    call(|| Ok(print(&handle()?.list_with_frames())))
-}
-
-fn print(fibers: &[Listed]) -> c_int {
-    fibers.iter().for_each(|fiber| eprintln!("{fiber}"));
-    c_int::try_from(fibers.len()).unwrap_or(c_int::MAX)
-}
-
-/// Has a signal print the fibers to the standard error.
-#[unsafe(no_mangle)]
-pub extern "C" fn fiber_list_on_signal(signal: c_int) -> c_int {
-    call(|| {
-        let watched = weft_fiber::list_on_signal(signal);
-        watched.map(|()| 0).map_err(|error| Failure::new(error.raw_os_error().unwrap_or(libc::EINVAL), error))
-    })
 }
 
 /// A function of C with its argument, called on workers.

@@ -33,6 +33,7 @@ mod descriptors;
 mod entry;
 mod fiber;
 mod fiber_create;
+mod fiber_list;
 mod fiber_locks;
 mod fiber_once;
 mod fiber_storage;
@@ -52,11 +53,11 @@ pub use connection::{
 pub use descriptors::CDP_DESCRIPTORS_MAX;
 pub use fiber::{
     FiberConfig, fiber_attach, fiber_bind, fiber_cancel, fiber_detach, fiber_exit, fiber_high_water,
-    fiber_init, fiber_join, fiber_list, fiber_list_frames, fiber_list_on_signal, fiber_park, fiber_self,
-    fiber_set_poll, fiber_shutdown, fiber_sleep, fiber_unbind, fiber_unpark, fiber_wait_for_joiners,
-    fiber_yield,
+    fiber_init, fiber_join, fiber_park, fiber_self, fiber_set_poll, fiber_shutdown, fiber_sleep,
+    fiber_unbind, fiber_unpark, fiber_wait_for_joiners, fiber_yield,
 };
 pub use fiber_create::{FIBER_ARGS_MAX, FIBER_DETACHED, FIBER_ROAMS, FiberAttr, fiber_create_array};
+pub use fiber_list::{fiber_list, fiber_list_frames, fiber_list_on_signal};
 pub use fiber_locks::{
     FIBER_EQUAL, FIBER_LESS, FIBER_NOT_EQUAL, FIBER_NOT_LESS, FIBER_OBJECT_SIZE, fiber_barrier_init,
     fiber_barrier_wait, fiber_cond_broadcast, fiber_cond_init, fiber_cond_signal, fiber_cond_wait,
