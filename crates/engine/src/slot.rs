@@ -312,3 +312,14 @@ impl std::fmt::Debug for Slot {
         f.debug_struct("Slot").field("key", &self.key).field("service", &self.service).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An end that is idle is to take 2 KiB; the user's handle and the entries of table, wheel and lists are some 220 bytes.
+    #[test]
+    fn an_idle_end_takes_no_more_than_it_may() {
+        assert!(size_of::<Slot>() <= 1_816, "{} bytes", size_of::<Slot>());
+    }
+}

@@ -4,7 +4,7 @@ use weft_base::Instant;
 use weft_wire::ack::{Acknowledgement, rebuild};
 use weft_wire::{Kind, Packet, Reason, Tlvs};
 
-use super::{Connection, ECHOES_MAX, Event, Unanswered};
+use super::{Connection, Event, Unanswered};
 use crate::error::Error;
 use crate::lifecycle::State;
 use crate::receiver::Place;
@@ -243,9 +243,9 @@ impl Connection {
         if self.pin_answers.allow(now) {
             // [CDP-MTU-3] a token other than 0 is returned
             let token = tlvs.time.map_or(0, |time| time.own);
-            // more than can be at a time go unanswered, as if they had been lost
-            if token != 0 && self.control.echoes.len() < ECHOES_MAX {
-                self.control.echoes.push((token, self.answer_path()));
+            if token != 0 {
+                let path = self.answer_path();
+                self.control.owe_echo(token, path);
             }
             self.receiver.request_ack();
         }

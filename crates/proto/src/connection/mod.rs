@@ -78,8 +78,31 @@ struct Control {
     /// An echo-form RST that refuses this packet.
     echo: Option<Box<(Packet, Reason, Option<u16>)>>,
     /// Tokens that the next ACKs return, one each (CDP-MTU-3), and the paths by which they do; at most [`ECHOES_MAX`].
-    echoes: Vec<(u32, u8)>,
+    echoes: Option<Box<Echoes>>,
 }
+
+impl Control {
+    fn owes_echo(&self) -> bool {
+        self.echoes.as_ref().is_some_and(|echoes| !echoes.0.is_empty())
+    }
+
+    /// More than can be at a time go unanswered, as if they had been lost.
+    fn owe_echo(&mut self, token: u32, path: u8) {
+        let Echoes(echoes) = &mut **self.echoes.get_or_insert_default();
+        if echoes.len() < ECHOES_MAX {
+            echoes.push((token, path));
+        }
+    }
+
+    fn take_echo(&mut self) -> Option<(u32, u8)> {
+        let Echoes(echoes) = &mut **self.echoes.as_mut()?;
+        (!echoes.is_empty()).then(|| echoes.remove(0))
+    }
+}
+
+/// Tokens and paths in the order in which they came; most connections never have one.
+#[derive(Clone, Debug, Default)]
+struct Echoes(Vec<(u32, u8)>);
 
 /// PINs with a token that wait for their ACKs at most: as many may come in one batch, one by each path and one for the MTU.
 const ECHOES_MAX: usize = PATHS_MAX as usize + 1;

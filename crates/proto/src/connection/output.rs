@@ -183,7 +183,7 @@ impl Connection {
         if self.receiver.ack_due() != AckDue::Now {
             return None;
         }
-        let needs_tlvs = !self.control.echoes.is_empty()
+        let needs_tlvs = self.control.owes_echo()
             || self.receiver.is_holding()
             || self.receiver.ce_count() != self.told_ce
             || self.told_discarded().is_some();
@@ -254,10 +254,7 @@ impl Connection {
 
     fn transmit_pure_ack(&mut self, now: Instant, head: &mut Vec<u8>) -> Transmit {
         // [CDP-IO-6] the answer to a probe comes back by the path that it was sent by
-        let (echoed, path) = match self.control.echoes.is_empty() {
-            true => (0, self.answer_path()),
-            false => self.control.echoes.remove(0),
-        };
+        let (echoed, path) = self.control.take_echo().unwrap_or_else(|| (0, self.answer_path()));
         self.told_ce = self.receiver.ce_count();
         let mut header = self.header(Kind::Ack);
         header.ece = self.receiver.acknowledged() && self.cookie.is_none();
@@ -272,7 +269,7 @@ impl Connection {
             ..Tlvs::default()
         };
         self.timers.stop(Timer::Ack);
-        if !self.control.echoes.is_empty() {
+        if self.control.owes_echo() {
             self.receiver.request_ack();
         }
         self.sent_at = now;
