@@ -37,6 +37,7 @@ mod directory;
 mod engine;
 mod fiber;
 mod gather;
+mod inflow;
 mod listening;
 mod outbox;
 mod port;

@@ -16,15 +16,20 @@ use weft_sync::{Mutex, SpinLock};
 use weft_wire::Encapsulation;
 
 use crate::counters::Tally;
+use crate::inflow::{Inflow, Window};
 use crate::slot::{Live, Slot};
 use crate::wheel::{Timer, TimerWheel};
 
 /// Packets one turn takes from the link.
 pub(crate) const TURN_PACKETS: usize = 256;
+/// How long a leader leaves the link to threads that run turns, before it looks whether they still do: so long a packet may
+/// lie there after such a thread has gone back to its own work.
+pub(crate) const LEADERS_NAP: Duration = Duration::from_micros(500);
 
 /// What whoever runs the turn owns.
 pub(crate) struct Turn {
     pub(crate) batch: RecvBatch,
+    pub(crate) window: Window,
     second_fd: Option<RawFd>,
 }
 
@@ -104,12 +109,17 @@ pub(crate) struct Port {
     pub(crate) is_watched: AtomicBool,
     /// When a user thread last ran a turn, in nanoseconds.
     pub(crate) user_turn_at: AtomicU64,
+    /// The same, or 0 if a thread has fallen asleep since: the leader may have to take over.
+    served_at: AtomicU64,
+    /// The leader leaves the link to threads that run turns.
+    is_napping: AtomicBool,
     /// Longest spin at present, in nanoseconds: see `progress`.
     pub(crate) spin_ns: AtomicU64,
     /// Slots in which messages gather for common packets.
     pub(crate) gathering: SpinLock<Vec<Arc<Slot>>>,
     /// Until when the service thread watches over them closely, in nanoseconds.
     pub(crate) watches_gathering_until: AtomicU64,
+    pub(crate) inflow: Inflow,
     pub(crate) counters: PortCounters,
 }
 
@@ -126,7 +136,11 @@ impl Port {
             encapsulation: encapsulation(&info),
             info,
             link,
-            turn: Mutex::new(Turn { batch: RecvBatch::with_budget(TURN_PACKETS), second_fd: None }),
+            turn: Mutex::new(Turn {
+                batch: RecvBatch::with_budget(TURN_PACKETS),
+                window: Window::new(now),
+                second_fd: None,
+            }),
             wheel: SpinLock::new(TimerWheel::new(now)),
             next_timer: AtomicU64::new(u64::MAX),
             next_probe: AtomicU64::new(u64::MAX),
@@ -139,9 +153,12 @@ impl Port {
             is_lead_wanted: AtomicBool::new(false),
             is_watched: AtomicBool::new(false),
             user_turn_at: AtomicU64::new(0),
+            served_at: AtomicU64::new(0),
+            is_napping: AtomicBool::new(false),
             spin_ns: AtomicU64::new(u64::try_from(spin.as_nanos()).unwrap_or(u64::MAX)),
             gathering: SpinLock::default(),
             watches_gathering_until: AtomicU64::new(0),
+            inflow: Inflow::default(),
             counters: PortCounters::default(),
         })
     }
@@ -250,10 +267,27 @@ impl Port {
         self.is_led.load(Ordering::SeqCst)
     }
 
-    /// Waits for the lead: `waker` is woken when it is free. Try [`Port::try_lead`] again afterwards.
+    /// Waits for the lead: `waker` is woken when it is free. Try [`Port::try_lead`] again afterwards. If the leader naps
+    /// because the caller ran turns, it is woken.
     pub(crate) fn follow(&self, waker: task::Waker) {
         self.followers.lock().push(waker);
+        self.served_at.store(0, Ordering::Relaxed);
         fence(Ordering::SeqCst);
+        if self.is_napping.load(Ordering::Relaxed) {
+            self.signal.raise();
+        }
+    }
+
+    /// A user thread runs a turn.
+    #[inline]
+    pub(crate) fn note_user_turn(&self, now: Instant) {
+        self.user_turn_at.store(now.as_nanos(), Ordering::Relaxed);
+        self.served_at.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Whether a user thread has run a turn after `at`, and none has fallen asleep since.
+    pub(crate) fn is_served_since(&self, at: Instant) -> bool {
+        self.served_at.load(Ordering::Relaxed) > at.as_nanos()
     }
 
     pub(crate) fn unfollow(&self, waker: &task::Waker) {
@@ -341,6 +375,23 @@ impl Lead<'_> {
         port.sleeps_until.store(0, Ordering::SeqCst);
         port.signal.lower(fds[0].is_ready);
     }
+
+    /// Leaves the link to threads that run turns: sleeps for a while, until somebody signals, one of them falls asleep, or
+    /// `limit` is reached. False if nobody serves the link any more: then there is no nap.
+    pub(crate) fn nap(&self, now: Instant, limit: Option<Instant>) -> bool {
+        let port = self.port;
+        let limit = limit.map_or(LEADERS_NAP, |limit| limit.saturating_since(now).min(LEADERS_NAP));
+        let mut own = [LinkInterest::readable(port.signal.waker.fd())];
+        port.is_napping.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let is_served = port.served_at.load(Ordering::Relaxed) != 0;
+        if is_served {
+            let _ = weft_link::wait_for(&mut own, Some(limit));
+        }
+        port.is_napping.store(false, Ordering::Relaxed);
+        port.signal.lower(own[0].is_ready);
+        is_served
+    }
 }
 
 impl Drop for Lead<'_> {
@@ -387,5 +438,25 @@ mod tests {
         let (begin, limit) = (clock::now(), Duration::from_millis(20));
         lead.sleep(begin, Some(begin + limit), || false);
         assert!(clock::now() - begin >= limit, "woken again by the same signal");
+    }
+
+    #[test]
+    fn a_thread_that_falls_asleep_ends_the_leaders_nap() {
+        let link = Arc::new(Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap());
+        let port = Port::new(0, link, clock::now(), Duration::ZERO).unwrap();
+        let lead = port.try_lead().unwrap();
+        let begin = clock::now();
+        let later = begin + Duration::from_nanos(1);
+        assert!(!lead.nap(begin, None), "nobody has run a turn");
+
+        port.note_user_turn(later);
+        assert!(port.is_served_since(begin) && !port.is_served_since(later));
+        assert!(lead.nap(begin, None));
+
+        port.is_napping.store(true, Ordering::Relaxed); // as another thread sees it meanwhile
+        port.follow(task::Waker::noop().clone());
+        assert!(port.signal.is_raised.load(Ordering::Relaxed), "the leader is woken");
+        assert!(!port.is_served_since(begin));
+        assert!(!lead.nap(begin, None), "it takes over");
     }
 }

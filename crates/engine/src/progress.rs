@@ -8,11 +8,18 @@
 //! of the settings, as sleeping and waking may be what made it so long; after a longer one the spin halves, down to a
 //! sixteenth. So a conversation never falls asleep for good, and a thread that waits for minutes burns microseconds.
 //!
+//! While a port is flooded (see `inflow`) who finds nothing dozes instead of polling on. And if another thread runs turns
+//! meanwhile, the leader stays off the link, where every packet would wake it for nothing and at its sender's expense: it naps, for
+//! [`LEADERS_NAP`](crate::port::LEADERS_NAP) at most; whoever makes its condition true ends the nap, and so does a thread that falls
+//! asleep itself.
+//!
 //! Races:
 //! * Condition against sleep: the waiter registers its waker, then looks at the condition again; see `waiters`. Several
 //!   may wait for one condition, and the first to wake may use it up: so each registers again before it sleeps again.
 //! * A leader that sleeps on descriptors is woken by the port's signal as well: its waker says which of the two it needs.
 //!   The waker is told before the last look at the condition, so whoever makes it true afterwards sees it.
+//! * Nap against the last turn of somebody else: the leader says that it naps, then looks whether it is served; who follows
+//!   says that it does not serve any more, then looks whether the leader naps.
 //! * Lead free against follower: the follower enters the list, then tries for the lead once more; who gives it up looks
 //!   at the list afterwards.
 
@@ -26,7 +33,8 @@ use weft_sync::{Parker, SpinLock, Unparker, scheduler};
 
 use crate::clock;
 use crate::core::Core;
-use crate::port::{Lead, Port, Signal};
+use crate::inflow::DOZE;
+use crate::port::{Lead, Port, Signal, TURN_PACKETS};
 use crate::turn::Runner;
 use crate::waiters::{Interest, Waiters};
 
@@ -122,8 +130,12 @@ impl Core {
     fn spin(&self, port: &Port, condition: Condition<'_>, begin: Instant) -> Option<bool> {
         let budget = Duration::from_nanos(port.spin_ns.load(Ordering::Relaxed));
         let mut now = begin;
+        let mut dozed_at = None;
         for round in 1_u32.. {
             let taken = self.try_turn(port, Runner::User, now);
+            if let (Some(packets), Some(begin)) = (taken, dozed_at.take()) {
+                port.inflow.note_doze(begin, packets, TURN_PACKETS, now);
+            }
             if condition.holds() {
                 return Some(true);
             }
@@ -137,6 +149,11 @@ impl Core {
             match taken {
                 // Another thread runs the turn: the processor may be what it needs.
                 None => std::thread::yield_now(),
+                Some(0) if port.inflow.is_flooded() => {
+                    dozed_at = Some(now);
+                    std::thread::sleep(DOZE);
+                    now = clock::now();
+                }
                 // Threads of equal real-time priority run only if this one lets them.
                 Some(0) if round.is_multiple_of(YIELD_EVERY) => std::thread::yield_now(),
                 Some(0) => std::hint::spin_loop(),
@@ -173,17 +190,28 @@ impl Core {
         outcome
     }
 
-    /// Sleeps on the link, and runs a turn at each waking, until the condition holds or the deadline passes.
+    /// Sleeps on the link, and runs a turn at each waking, until the condition holds or the deadline passes. While others
+    /// take in a flood it naps instead.
     fn lead(&self, port: &Port, lead: &Lead<'_>, condition: Condition<'_>, sleeper: &Sleeper) {
         *sleeper.thread.signal.lock() = Some(port.signal().clone());
+        let mut looked_at = clock::now();
         loop {
-            self.try_turn(port, Runner::User, clock::now());
+            let is_served = port.inflow.is_flooded() && port.is_served_since(looked_at);
+            looked_at = clock::now();
+            if !is_served && self.try_turn(port, Runner::User, looked_at).is_none() {
+                // Somebody is in the midst of a turn, and may need this processor to end it.
+                std::thread::yield_now();
+            }
             condition.register(sleeper);
             let now = clock::now();
             if condition.holds() || condition.is_late(now) {
                 break;
             }
-            lead.sleep(now, condition.deadline, || condition.holds());
+            if is_served {
+                lead.nap(now, condition.deadline);
+            } else {
+                lead.sleep(now, condition.deadline, || condition.holds());
+            }
         }
         *sleeper.thread.signal.lock() = None;
     }

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use weft_base::Instant;
 use weft_link::{Received, Refusal};
@@ -43,13 +42,14 @@ impl Core {
         let mut turn = port.turn.try_lock()?;
         turn.batch.set_budget(budget);
         if runner == Runner::User {
-            port.user_turn_at.store(now.as_nanos(), Ordering::Relaxed);
+            port.note_user_turn(now);
         }
         let mut out = Outbox::take();
         let count = port.recv(&mut turn);
         port.counters.turns.add(1);
         if count > 0 {
             port.counters.busy_turns.add(1);
+            port.inflow.note(&mut turn.window, count, now);
             self.take_in(port, turn.batch.drain(), now, &mut out);
         }
         if turn.batch.has_refusals() {

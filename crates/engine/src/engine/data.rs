@@ -64,6 +64,7 @@ impl Engine {
         live.set_cork(cork);
         live.is_blocked = !is_gated && result == Err(SendError::WouldBlock);
         let port = core.port(slot.home());
+        port.inflow.note_user_sends(now);
         let mut out = Outbox::take();
         core.pump(slot, &mut live, now, &mut out);
         core.unlock(slot, live, now, &mut out);

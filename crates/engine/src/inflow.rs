@@ -1,0 +1,164 @@
+//! Whether so much comes in that who receives it does better to sleep between two batches than to poll for each packet.
+//!
+//! A receiver that polls keeps its processor busy, acknowledges every few packets, and is ahead of a bulk sender for nothing.
+//! So while a port is *flooded*, a thread that finds nothing dozes for [`DOZE`], and takes what came in one turn.
+//!
+//! A doze costs its length in latency, so it must not matter: a port is flooded when more than [`FLOOD_PER_MS`] packets came in each
+//! millisecond of the last window, and no user thread sent anything in it that the peer might wait to answer. And a doze that finds
+//! less than half of what would have come has held up a sender whose window is small, and one that took longer than
+//! [`DOZE_MAX`] was on a processor that others want: then there is none for [`PENANCE`].
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use weft_base::Instant;
+
+/// How long a thread dozes; the system makes more of it.
+pub(crate) const DOZE: Duration = Duration::from_micros(50);
+/// How long a doze may take before it is one too many.
+const DOZE_MAX: Duration = Duration::from_micros(250);
+/// What is measured at a time.
+const WINDOW: Duration = Duration::from_millis(1);
+/// Packets in a millisecond from which on the port is flooded: 1.8 Gbit/s of full packets.
+const FLOOD_PER_MS: u64 = 160;
+/// How long after a doze that did harm there is no other one.
+const PENANCE: Duration = Duration::from_millis(100);
+
+/// What came in since; under the lock of the turn.
+pub(crate) struct Window {
+    since: Instant,
+    packets: u64,
+}
+
+impl Window {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { since: now, packets: 0 }
+    }
+}
+
+/// What the last window told.
+#[derive(Default)]
+pub(crate) struct Inflow {
+    /// Packets a millisecond while the port is flooded, else 0.
+    flood_per_ms: AtomicU64,
+    /// When a user thread last sent something, in nanoseconds.
+    sent_at: AtomicU64,
+    /// Until when nobody dozes, in nanoseconds.
+    awake_until: AtomicU64,
+}
+
+impl Inflow {
+    /// So many packets came in with the turn of `now`.
+    #[inline]
+    pub(crate) fn note(&self, window: &mut Window, packets: usize, now: Instant) {
+        window.packets += packets as u64;
+        if now - window.since >= WINDOW {
+            self.end_window(window, now);
+        }
+    }
+
+    fn end_window(&self, window: &mut Window, now: Instant) {
+        let span = now - window.since;
+        let per_ms = per_ms(window.packets, span);
+        let is_flood = per_ms >= FLOOD_PER_MS
+            && span < 2 * WINDOW
+            && self.sent_at.load(Ordering::Relaxed) < window.since.as_nanos()
+            && self.awake_until.load(Ordering::Relaxed) < now.as_nanos();
+        self.flood_per_ms.store(if is_flood { per_ms } else { 0 }, Ordering::Relaxed);
+        *window = Window::new(now);
+    }
+
+    /// A user thread sends something.
+    #[inline]
+    pub(crate) fn note_user_sends(&self, now: Instant) {
+        self.sent_at.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.flood_per_ms.load(Ordering::Relaxed) > 0
+    }
+
+    /// The first turn after a doze from `begin` on took in so many packets, of `packets_max` at most.
+    pub(crate) fn note_doze(&self, begin: Instant, packets: usize, packets_max: usize, now: Instant) {
+        let slept = now - begin;
+        let expected = expected(self.flood_per_ms.load(Ordering::Relaxed), slept);
+        if slept > DOZE_MAX || (packets as u64) < expected.min(packets_max as u64) / 2 {
+            self.flood_per_ms.store(0, Ordering::Relaxed);
+            self.awake_until.store((now + PENANCE).as_nanos(), Ordering::Relaxed);
+        }
+    }
+}
+
+fn per_ms(packets: u64, span: Duration) -> u64 {
+    packets * 1_000_000 / nanos(span).max(1)
+}
+
+fn expected(per_ms: u64, span: Duration) -> u64 {
+    per_ms.saturating_mul(nanos(span)) / 1_000_000
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: Instant = Instant::from_nanos(1_000_000_000);
+
+    fn us(count: u64) -> Instant {
+        AT + Duration::from_micros(count)
+    }
+
+    /// So many packets every 100 µs of a window and the turn that ends it.
+    fn play(inflow: &Inflow, packets: usize) -> Window {
+        let mut window = Window::new(AT);
+        (1..=10).for_each(|turn| inflow.note(&mut window, packets, us(100 * turn)));
+        window
+    }
+
+    #[test]
+    fn many_packets_of_one_direction_are_a_flood() {
+        let inflow = Inflow::default();
+        play(&inflow, 15);
+        assert!(!inflow.is_flooded());
+        play(&inflow, 16);
+        assert!(inflow.is_flooded());
+    }
+
+    #[test]
+    fn an_answer_is_not_waited_for_in_a_doze() {
+        let inflow = Inflow::default();
+        inflow.note_user_sends(us(500));
+        let mut window = play(&inflow, 50);
+        assert!(!inflow.is_flooded(), "it came within the window");
+        (11..=20).for_each(|turn| inflow.note(&mut window, 50, us(100 * turn)));
+        assert!(inflow.is_flooded(), "it came before the window");
+    }
+
+    #[test]
+    fn a_window_with_a_pause_is_no_flood() {
+        let inflow = Inflow::default();
+        let mut window = Window::new(AT);
+        inflow.note(&mut window, 10_000, us(2_000));
+        assert!(!inflow.is_flooded());
+    }
+
+    #[test]
+    fn a_doze_that_held_up_the_sender_is_the_last_for_a_while() {
+        let inflow = Inflow::default();
+        let mut window = play(&inflow, 100); // one a microsecond
+        inflow.note_doze(us(1_000), 50, 256, us(1_100));
+        assert!(inflow.is_flooded(), "half of the packets came");
+        inflow.note_doze(us(1_000), 128, 256, us(1_250));
+        assert!(inflow.is_flooded(), "half of what a turn takes came");
+        inflow.note_doze(us(1_000), 49, 256, us(1_100));
+        assert!(!inflow.is_flooded());
+        (11..=1_000).for_each(|turn| inflow.note(&mut window, 100, us(100 * turn)));
+        assert!(!inflow.is_flooded(), "not yet");
+        (1_001..=1_050).for_each(|turn| inflow.note(&mut window, 100, us(100 * turn)));
+        assert!(inflow.is_flooded());
+    }
+}
