@@ -115,15 +115,30 @@ impl Core {
         {
             return self.wait_on_fiber(&home, condition, scheduler, &waker);
         }
+        self.wait_on_thread(&home, condition) || self.look_once_more(self.port(home()), condition)
+    }
+
+    fn wait_on_thread(&self, home: &impl Fn() -> usize, condition: Condition<'_>) -> bool {
         let port = self.port(home());
         port.ask_for_lead();
         let begin = clock::now();
         if let Some(outcome) = self.spin(port, condition, begin) {
             return outcome;
         }
-        let outcome = SLEEPER.with(|sleeper| self.sleep(&home, condition, sleeper));
+        let outcome = SLEEPER.with(|sleeper| self.sleep(home, condition, sleeper));
         self.adapt_spin(port, clock::now() - begin < LIVELY);
         outcome
+    }
+
+    /// The deadline may have passed while the thread or the whole machine stood still: what came meanwhile lies in the link,
+    /// and came in time.
+    #[cold]
+    fn look_once_more(&self, port: &Port, condition: Condition<'_>) -> bool {
+        while self.try_turn(port, Runner::User, clock::now()).is_none() {
+            // Another thread is in a turn, and may have looked before.
+            drop(port.turn.lock());
+        }
+        condition.holds()
     }
 
     /// Runs turns for a bounded time. `None` when neither the condition nor the deadline came.
