@@ -121,8 +121,8 @@ fn the_end_is_no_empty_message() {
 
 #[test]
 fn a_delay_that_was_asked_for_is_short() {
-    let pair = Pair::over_udp(&Options::datagram().coalescing(Coalescing::Delay(Duration::from_secs(9))));
-    pair.accepted.set_recv_timeout(Some(Duration::from_secs(5)));
+    let delay = Coalescing::Delay(100 * common::PATIENCE);
+    let pair = Pair::over_udp(&Options::datagram().coalescing(delay));
     for number in 0..5_u8 {
         pair.connected.send(&[number]).unwrap();
     }
@@ -140,7 +140,6 @@ fn what_gathers_while_the_node_sleeps_is_not_left_behind() {
     for workers in [0, 1] {
         let node = Node::builder().bind(common::loopback()).workers(workers).open().unwrap();
         let pair = Pair::between(common::node(), node, &options);
-        pair.accepted.set_recv_timeout(Some(Duration::from_secs(5)));
         for number in 0..5_u8 {
             // Nobody has called the node for a while, and nothing is in flight.
             thread::sleep(Duration::from_millis(30));

@@ -3,13 +3,17 @@
 #[cfg(test)]
 #[allow(dead_code, reason = "each test file uses its part")]
 mod common;
+#[cfg(test)]
+#[allow(dead_code, reason = "each test file uses its part")]
+mod stopwatch;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Pair, loopback, node, on};
+use common::{PATIENCE, Pair, loopback, node, on, wait_until};
+use stopwatch::Stopwatch;
 use weft_fiber::{JoinError, Runtime, State, Why, park_until, spawn, yield_now};
 use weft_socket::link::Hub;
 use weft_socket::{AcceptError, ConnectError, EndReason, Node, Options, Port, RecvError, SendError, Socket};
@@ -46,12 +50,8 @@ fn ask(socket: &Socket, messages: usize) {
 #[cfg(test)]
 /// Waits on the fiber that runs until the other fiber waits for this.
 fn until_waits_for(fiber: &weft_fiber::Fiber, runtime: &weft_fiber::Handle, why: Why) {
-    let begin = Instant::now();
     let waits = || runtime.list().iter().any(|it| it.id == fiber.id() && it.state == State::Waiting(why));
-    while !waits() {
-        assert!(begin.elapsed() < PATIENCE, "it does not wait for {}: {:?}", why.words(), runtime.list());
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait_until(why.words(), waits);
 }
 
 #[test]
@@ -127,44 +127,52 @@ fn time_outs_hold_and_others_run_meanwhile() {
     workers(1)
         .run(move || {
             let is_over = SetOnDrop(Arc::new(AtomicBool::new(false)));
-            let theirs = is_over.0.clone();
+            let rounds = Arc::new(AtomicU64::new(0));
+            let (theirs, counted) = (is_over.0.clone(), rounds.clone());
             let other = spawn(move || {
-                let mut rounds = 0_u64;
                 while !theirs.load(Ordering::Relaxed) {
-                    rounds += 1;
+                    counted.fetch_add(1, Ordering::Relaxed);
                     yield_now();
                 }
-                rounds
             });
+            // On the one worker the other runs only while this one waits; and it does, unless its time is over at once.
+            let runs_while = |what: &str, wait: &dyn Fn()| {
+                let before = rounds.load(Ordering::Relaxed);
+                wait_until(what, || {
+                    wait();
+                    rounds.load(Ordering::Relaxed) > before
+                });
+            };
             let limit = Duration::from_millis(30);
             let listener = server.listen(0, &Options::datagram()).unwrap();
             let begin = Instant::now();
-            assert_eq!(listener.accept_timeout(limit).unwrap_err(), AcceptError::TimedOut(limit));
+            runs_while("accept", &|| {
+                assert_eq!(listener.accept_timeout(limit).unwrap_err(), AcceptError::TimedOut(limit));
+            });
 
             let target = (server.underlay(), listener.local_address().port);
             let socket = client.connect(target, &Options::datagram()).unwrap();
             let accepted = listener.accept().unwrap();
             socket.set_recv_timeout(Some(limit));
-            assert_eq!(socket.recv(&mut [0; 8]).unwrap_err(), RecvError::TimedOut(limit));
-            socket.set_send_timeout(Some(limit));
-            let sent = std::iter::from_fn(|| socket.send(&[7; 60_000]).err()).next();
-            let sent = sent.unwrap_or_else(|| {
-                loop {
-                    if let Err(error) = socket.send(&[7; 60_000]) {
-                        break error;
-                    }
-                }
+            runs_while("receive", &|| {
+                assert_eq!(socket.recv(&mut [0; 8]).unwrap_err(), RecvError::TimedOut(limit));
             });
-            assert_eq!(sent, SendError::TimedOut(limit));
+            socket.set_send_timeout(Some(limit));
+            runs_while("send", &|| {
+                let sent = (0..).find_map(|_| socket.send(&[7; 60_000]).err());
+                assert_eq!(sent, Some(SendError::TimedOut(limit)));
+            });
             assert!(begin.elapsed() >= 3 * limit);
 
             let silent = std::net::UdpSocket::bind(loopback()).unwrap();
             let options = Options::stream().connect_timeout(limit);
             let target = (silent.local_addr().unwrap(), Port::ECHO);
-            let failed = client.connect(target, &options).unwrap_err();
-            assert!(matches!(failed, ConnectError::TimedOut { .. }), "{failed:?}");
+            runs_while("connect", &|| {
+                let failed = client.connect(target, &options).unwrap_err();
+                assert!(matches!(failed, ConnectError::TimedOut { .. }), "{failed:?}");
+            });
             drop(is_over);
-            assert!(other.unwrap().join().unwrap() > 1_000);
+            other.unwrap().join().unwrap();
             drop(accepted);
         })
         .unwrap();
@@ -213,8 +221,14 @@ fn a_close_that_has_begun_goes_on_when_its_fiber_is_cancelled() {
     let other = on(Node::builder(), hub.endpoint().unwrap());
     let Pair { accepted, connected, client, .. } = Pair::between(other, slow, &Options::stream());
     // More than the reader has room for, so that the close waits for it.
-    connected.set_send_timeout(Some(Duration::from_millis(500)));
-    let most = (0..).map_while(|_| connected.send(&[7; 4096]).ok()).sum::<usize>();
+    connected.set_nonblocking(true);
+    let mut most = 0;
+    wait_until("the reader has no room", || {
+        most += std::iter::from_fn(|| connected.send(&[7; 4096]).ok()).sum::<usize>();
+        accepted.stats().receive_window == 0 && connected.stats().in_flight == 0
+    });
+    most += std::iter::from_fn(|| connected.send(&[7; 4096]).ok()).sum::<usize>();
+    connected.set_nonblocking(false);
     let runtime = workers(1);
     let closer = runtime.spawn(move || assert!(connected.close().is_err())).unwrap();
     until_waits_for(closer.fiber(), &runtime.handle(), Why::Closed);
@@ -277,18 +291,24 @@ fn a_worker_that_sleeps_is_woken_by_packets_and_by_others() {
     let Pair { server, accepted, connected, client, .. } = Pair::over_udp(&Options::datagram());
     let runtime = Runtime::builder().spins(10).build().unwrap();
     let echo = runtime.spawn(move || echo(&accepted)).unwrap();
-    let mut longest = Duration::ZERO;
+    let (mut asked, mut called) = (Vec::new(), Vec::new());
     for round in 0..50 {
         thread::sleep(Duration::from_millis(round % 5));
         let begin = Instant::now();
         ask(&connected, 1);
+        asked.push(begin.elapsed());
         // A fiber from elsewhere ends the worker's sleep in the transport.
+        let begin = Instant::now();
         assert_eq!(runtime.run(move || round).unwrap(), round);
-        longest = longest.max(begin.elapsed());
+        called.push(begin.elapsed());
     }
     connected.close().unwrap();
     assert_eq!(echo.join().unwrap(), 50);
-    assert!(longest < Duration::from_millis(150), "{longest:?}");
+    // A worker that nobody wakes sleeps for 200 ms; whatever else the machine does, it does not take so long every time.
+    for mut times in [asked, called] {
+        times.sort();
+        assert!(times[times.len() / 2] < Duration::from_millis(100), "{times:?}");
+    }
     drop((server, client));
 }
 
@@ -323,9 +343,10 @@ fn a_runtime_that_shuts_down_cancels_detached_fibers_that_wait_for_messages() {
         .unwrap();
     until_waits_for(fiber.fiber(), &handle, Why::Readable);
     drop(fiber);
-    let begin = Instant::now();
+    // One that nobody wakes waits for its time-out.
+    let watch = Stopwatch::start();
     runtime.shut_down();
-    assert!(begin.elapsed() < Duration::from_secs(2), "it was not woken");
+    assert!(watch.ran() < PATIENCE / 2, "it was not woken");
     assert!(connected.recv(&mut [0; 8]).is_err());
     drop((server, client));
 }
@@ -348,9 +369,5 @@ fn a_node_that_its_fiber_leaves_behind_ends_on_the_worker() {
     drop(fiber);
     begins.wake();
     let at = told.recv().unwrap();
-    let begin = Instant::now();
-    while std::net::UdpSocket::bind(at).is_err() {
-        assert!(begin.elapsed() < Duration::from_secs(10), "the node did not end");
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait_until("the node ends", || std::net::UdpSocket::bind(at).is_ok());
 }

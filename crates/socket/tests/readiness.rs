@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::Duration;
 
-use common::{PATIENCE, Pair, node, pattern, read_exactly};
+use common::{PATIENCE, Pair, node, pattern, read_exactly, wait_until};
 use tokio::io::Interest as TokioInterest;
 use tokio::io::unix::AsyncFd;
 use weft_socket::asynchronous::{AsyncListener, AsyncSocket, connect};
@@ -40,12 +40,17 @@ fn a_descriptor_is_writable_exactly_while_there_is_room() {
     let pair = Pair::over_udp(&Options::stream().send_bytes(100_000).receive_slots(16));
     assert!(is_ready(&pair.connected, Interest::Writable, PATIENCE));
     let data = pattern(50_000, 1);
-    // What the window of the peer takes makes room again for a while.
+    // What the window of the peer takes makes room again, until it is closed and all that it took is acknowledged.
     let mut sent = 0;
-    while is_ready(&pair.connected, Interest::Writable, Duration::from_millis(50)) {
-        sent += pair.connected.try_send(&data).unwrap_or(0);
-    }
-    assert!(!is_ready(&pair.connected, Interest::Writable, Duration::ZERO));
+    wait_until("no room is left", || {
+        let is_settled = pair.accepted.stats().receive_window == 0 && pair.connected.stats().in_flight == 0;
+        if is_ready(&pair.connected, Interest::Writable, Duration::ZERO) {
+            sent += pair.connected.try_send(&data).unwrap_or(0);
+            return false;
+        }
+        is_settled
+    });
+    assert!(!is_ready(&pair.connected, Interest::Writable, Duration::from_millis(20)));
     read_exactly(&pair.accepted, sent);
     assert!(is_ready(&pair.connected, Interest::Writable, PATIENCE));
 }

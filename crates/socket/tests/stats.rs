@@ -43,7 +43,9 @@ fn packets_that_the_link_does_not_take_are_dropped_and_counted() {
     let options = Options::stream().connect_timeout(Duration::from_millis(50));
     assert!(matches!(client.connect(target, &options), Err(ConnectError::TimedOut { .. })));
     let stats = client.stats();
-    assert_eq!((stats.ports[0].packets_out, stats.ports[0].stuck_drops), (0, 1));
-    assert!(stats.to_json().contains("\"stuck_drops\":1"), "{}", stats.to_json());
+    // The opening packet, and on a slow machine its repetition.
+    let drops = stats.ports[0].stuck_drops;
+    assert!(drops >= 1 && stats.ports[0].packets_out == 0, "{stats:?}");
+    assert!(stats.to_json().contains(&format!("\"stuck_drops\":{drops}")), "{}", stats.to_json());
     assert_eq!(server.stats().ports[0].stuck_drops, 0);
 }

@@ -1,14 +1,15 @@
 //! Two nodes and a connection between them, over real UDP or over a bad network within the process.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use weft_socket::link::{Fault, Faults, Hub, Link};
 use weft_socket::{Listener, Node, NodeBuilder, Options, Socket};
 
 /// Longest time any wait of a test may take before it counts as a failure.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn loopback() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
@@ -16,6 +17,24 @@ pub(crate) fn loopback() -> SocketAddr {
 
 pub(crate) fn node() -> Node {
     Node::builder().bind(loopback()).open().unwrap()
+}
+
+/// A UDP port that nobody serves, so that the host says so, and that nobody else gets while the value lives: a socket that
+/// hears its peer alone, which is itself.
+pub(crate) fn refusing_port() -> (UdpSocket, SocketAddr) {
+    let held = UdpSocket::bind(loopback()).unwrap();
+    let at = held.local_addr().unwrap();
+    held.connect(at).unwrap();
+    (held, at)
+}
+
+/// Waits until the condition holds; fails after [`PATIENCE`].
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// A server, a client, and a connection between them: (server, client, accepted, connected).

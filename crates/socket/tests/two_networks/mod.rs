@@ -1,5 +1,6 @@
 //! A host and a compute node on networks of their own, and two I/O nodes between them, all on loopback addresses.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,25 +9,40 @@ use weft_route::{Attachment, ClusterFile, Forwarder, Underlay};
 use weft_socket::link::{Link, Udp};
 use weft_socket::{Node, NodeId, SideStats, Socket};
 
+/// Where a node of this number is: addresses of this process alone, as others may run the same tests.
+pub(crate) fn at(network: u8, number: u32) -> Ipv4Addr {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, 64 | high & 63, low, 100 * network + u8::try_from(number).unwrap())
+}
+
 fn cluster() -> ClusterFile {
-    let text = r#"
+    let (lan, mesh) = (|number| at(1, number), |number| at(2, number));
+    let text = format!(
+        r#"
         networks = ["lan", "mesh"]
         [[node]]
         number = 1
-        at = { lan = "127.61.1.1" }
+        at = {{ lan = "{}" }}
         [[node]]
         number = 2
-        at = { mesh = "127.61.2.2" }
+        at = {{ mesh = "{}" }}
         [[node]]
         number = 11
         kind = "io"
-        at = { lan = "127.61.1.11", mesh = "127.61.2.11" }
+        at = {{ lan = "{}", mesh = "{}" }}
         [[node]]
         number = 12
         kind = "io"
-        at = { lan = "127.61.1.12", mesh = "127.61.2.12" }
-    "#;
-    ClusterFile::parse(text).unwrap()
+        at = {{ lan = "{}", mesh = "{}" }}
+    "#,
+        lan(1),
+        mesh(2),
+        lan(11),
+        mesh(11),
+        lan(12),
+        mesh(12)
+    );
+    ClusterFile::parse(&text).unwrap()
 }
 
 pub(crate) fn id(number: u32) -> NodeId {
