@@ -17,7 +17,7 @@ fn receive(group: &[Udp], count: usize) -> Vec<(SocketAddr, usize)> {
     let fds: Vec<_> = group.iter().filter_map(Link::poll_fd).collect();
     let mut arrived = Vec::new();
     while arrived.len() < count {
-        assert_ne!(wait(&fds, Some(Duration::from_secs(20))).unwrap(), 0, "{} of {count}", arrived.len());
+        assert_ne!(wait(&fds, Some(Duration::from_secs(60))).unwrap(), 0, "{} of {count}", arrived.len());
         for (index, link) in group.iter().enumerate() {
             let mut batch = RecvBatch::new();
             link.recv(&mut batch).unwrap();

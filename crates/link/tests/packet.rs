@@ -93,19 +93,26 @@ fn a_full_ring_loses_frames_and_counts_them_and_goes_on() {
     veth::within(1500, || {
         let options = EthernetOptions { ring_bytes: 64 << 10, ..EthernetOptions::default() };
         let [a, b] = veth::ENDS.map(|end| Ethernet::open_with(end, &options).unwrap());
-        let mut lost = 0;
-        for round in 0..3 {
+        let (mut lost, mut full) = (0, 0);
+        for round in 0..100 {
             (0..200).for_each(|_| send(&a, b.info().local, &[round; 1000]));
             let mut batch = RecvBatch::with_budget(10);
             let mut count = 0;
-            while b.recv(&mut batch).unwrap() > 0 {
+            // What the kernel has no time for now it delivers later: then the ring holds more of a round than fits at once.
+            until("each of 200 frames came or was lost", || {
+                b.recv(&mut batch).unwrap();
                 assert!(batch.len() <= 10);
-                count += batch.drain().filter(|packet| packet.bytes == [round; 1000][..]).count();
+                count += batch.drain().filter(|packet| packet.bytes == [round; 1000][..]).count() as u64;
+                count + b.stats().receive_overflows - lost == 200
+            });
+            lost = b.stats().receive_overflows;
+            assert!(count >= 30, "{count} packets of a round");
+            full += u32::from(count < 60);
+            if full == 3 {
+                return;
             }
-            assert!((30..60).contains(&count), "{count} packets of a round");
-            lost += 200 - count as u64;
-            assert_eq!(b.stats().receive_overflows, lost);
         }
+        panic!("the ring was full in {full} of 100 rounds");
     });
 }
 
@@ -123,15 +130,18 @@ fn what_one_peer_sends_comes_by_one_link_of_a_group_and_many_peers_use_them_all(
                 raw.send(&[&group[0].mac().0[..], &source, &[0x88, 0xB5], &[peer, round], &[7; 60]].concat());
             }
             let mut count = 0;
-            for (index, link) in group.iter().enumerate() {
-                let mut batch = RecvBatch::new();
-                link.recv(&mut batch).unwrap();
-                for packet in batch.drain() {
-                    assert_eq!(packet.bytes[1], round);
-                    assert_eq!(*ways.entry(packet.bytes[0]).or_insert(index), index);
-                    count += 1;
+            until("a frame of each of 60 peers came", || {
+                for (index, link) in group.iter().enumerate() {
+                    let mut batch = RecvBatch::new();
+                    link.recv(&mut batch).unwrap();
+                    for packet in batch.drain() {
+                        assert_eq!(packet.bytes[1], round);
+                        assert_eq!(*ways.entry(packet.bytes[0]).or_insert(index), index);
+                        count += 1;
+                    }
                 }
-            }
+                count >= 60
+            });
             assert_eq!(count, 60);
         }
         let used: HashSet<usize> = ways.values().copied().collect();
@@ -169,7 +179,7 @@ fn what_forbids_a_link_is_told_by_name() {
         assert!(matches!(refused("wfa"), OpenError::InUse(_)));
         drop(first);
         // A program that another test starts just now holds what this process has open until it runs.
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + Duration::from_secs(60);
         while let Err(error) = Ethernet::open("wfa") {
             assert!(matches!(error, OpenError::InUse(_)) && Instant::now() < until, "{error}");
         }
@@ -195,12 +205,20 @@ mod helpers {
     pub(super) fn receive(link: &Ethernet, count: usize) -> Vec<Vec<u8>> {
         let (mut batch, mut got) = (RecvBatch::new(), Vec::new());
         while got.len() < count {
-            let ready = wait(&[link.poll_fd().unwrap()], Some(Duration::from_secs(10))).unwrap();
+            let ready = wait(&[link.poll_fd().unwrap()], Some(Duration::from_secs(60))).unwrap();
             assert_eq!(ready, 1, "only {} of {count} packets arrived", got.len());
             link.recv(&mut batch).unwrap();
             got.extend(batch.drain().map(|packet| packet.bytes.to_vec()));
         }
         got
+    }
+
+    /// Tries until it is so; the kernel delivers frames when it finds the time.
+    pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+        let begin = Instant::now();
+        while !is_so() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "not in a minute: {what}");
+        }
     }
 
     pub(super) fn index_of(name: &std::ffi::CStr) -> i32 {

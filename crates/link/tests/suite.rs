@@ -124,7 +124,7 @@ mod helpers {
     use super::*;
 
     pub(super) type Pair = [Box<dyn Link>; 2];
-    pub(super) const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
+    pub(super) const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 
     pub(super) fn udp(home: &str, offloads: bool) -> Pair {
         let options = UdpOptions { gso: offloads, gro: offloads, ..UdpOptions::default() };

@@ -198,7 +198,7 @@ fn an_ipv6_wildcard_socket_serves_ipv4_and_tells_ipv4_addresses() {
     let mut batch = SendBatch::new();
     (0..3).for_each(|n| push(&mut batch, to, &packet(n, 900)));
     four.send(&mut batch).unwrap();
-    wait(&[both.poll_fd().unwrap()], Some(Duration::from_secs(10))).unwrap();
+    wait(&[both.poll_fd().unwrap()], Some(Duration::from_secs(60))).unwrap();
     let mut packets = RecvBatch::new();
     both.recv(&mut packets).unwrap();
     let from = packets.drain().next().unwrap().from;
@@ -238,7 +238,7 @@ mod helpers {
     pub(super) fn receive(link: &Udp, count: usize) -> Vec<Vec<u8>> {
         let (mut batch, mut got) = (RecvBatch::new(), Vec::new());
         while got.len() < count {
-            let ready = wait(&[link.poll_fd().unwrap()], Some(Duration::from_secs(10))).unwrap();
+            let ready = wait(&[link.poll_fd().unwrap()], Some(Duration::from_secs(60))).unwrap();
             assert_eq!(ready, 1, "only {} of {count} packets arrived", got.len());
             link.recv(&mut batch).unwrap();
             got.extend(batch.drain().map(|packet| packet.bytes.to_vec()));

@@ -1,8 +1,14 @@
 //! Determinism and statistics of every fault, in virtual time over the loopback hub.
 
+#[allow(dead_code, reason = "the tests of sockets use the rest")]
+#[path = "../../../socket/tests/stopwatch/mod.rs"]
+mod stopwatch;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
+
+use stopwatch::Stopwatch;
 
 use super::*;
 use crate::{Endpoint, Hub, Interest, Udp, wait, wait_for};
@@ -221,10 +227,10 @@ fn the_descriptor_wakes_when_a_delayed_packet_is_due() {
     b.send(&mut batch).unwrap();
     let started = std::time::Instant::now();
     let mut packets = RecvBatch::new();
-    assert_eq!(wait(&[bad.poll_fd().unwrap()], Some(Duration::from_secs(10))).unwrap(), 1);
+    assert_eq!(wait(&[bad.poll_fd().unwrap()], Some(Duration::from_secs(60))).unwrap(), 1);
     assert_eq!(bad.recv(&mut packets).unwrap(), 0);
     while packets.is_empty() {
-        assert_eq!(wait(&[bad.poll_fd().unwrap()], Some(Duration::from_secs(10))).unwrap(), 1);
+        assert_eq!(wait(&[bad.poll_fd().unwrap()], Some(Duration::from_secs(60))).unwrap(), 1);
         bad.recv(&mut packets).unwrap();
     }
     assert!(started.elapsed() >= Duration::from_millis(20));
@@ -237,7 +243,7 @@ fn whether_there_is_room_to_send_is_the_devices_to_say() {
     let plain = Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let bad = Fault::new(plain, 1, Faults::NONE, Faults::NONE).unwrap();
     let mut room = [Interest::writable(bad.send_fd().unwrap())];
-    assert_eq!(wait_for(&mut room, Some(Duration::from_secs(10))).unwrap(), 1);
+    assert_eq!(wait_for(&mut room, Some(Duration::from_secs(60))).unwrap(), 1);
 }
 
 #[test]
@@ -247,10 +253,11 @@ fn packets_under_way_outlive_the_link_they_left_by() {
     let bad = Fault::new(a, 13, "delay=20ms,jitter=5ms".parse().unwrap(), Faults::NONE).unwrap();
     let mut batch = SendBatch::new();
     (0..3).for_each(|n| batch.push_slice(b.info().local, &packet(n)));
+    let (started, watch) = (std::time::Instant::now(), Stopwatch::start());
     bad.send(&mut batch).unwrap();
-    let started = std::time::Instant::now();
     drop(bad);
-    assert!((20..2_000).contains(&started.elapsed().as_millis()), "{:?}", started.elapsed());
+    assert!(started.elapsed() >= Duration::from_millis(20), "{:?}", started.elapsed());
+    assert!(watch.ran() < Duration::from_secs(2), "{:?}", watch.ran());
     let mut arrived = Vec::new();
     collect(&b, &mut arrived);
     assert_eq!(arrived.len(), 3);
@@ -259,9 +266,9 @@ fn packets_under_way_outlive_the_link_they_left_by() {
     let bad = Fault::new(hub.endpoint().unwrap(), 14, "delay=1000s".parse().unwrap(), Faults::NONE).unwrap();
     batch.push_slice(bad.info().local, b"too late for anybody");
     bad.send(&mut batch).unwrap();
-    let started = std::time::Instant::now();
+    let watch = Stopwatch::start();
     drop(bad);
-    assert!(started.elapsed() < Duration::from_secs(1), "nothing leaves soon, so nothing is waited for");
+    assert!(watch.ran() < Duration::from_secs(1), "nothing leaves soon, so nothing is waited for");
 }
 
 /// Two threads at once: one sets a late alarm and is held up just before it reaches the kernel, and the other sets an
@@ -300,5 +307,5 @@ fn an_early_alarm_is_not_lost_to_a_late_one() {
         send();
         done.send(()).unwrap();
     });
-    assert_eq!(wait(&[bad.poll_fd().unwrap()], Some(Duration::from_secs(5))).unwrap(), 1);
+    assert_eq!(wait(&[bad.poll_fd().unwrap()], Some(Duration::from_secs(60))).unwrap(), 1);
 }
