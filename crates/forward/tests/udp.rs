@@ -48,9 +48,9 @@ fn a_stop_waits_for_what_a_slow_link_still_has() {
     let slow: Faults = "delay=50ms".parse().unwrap();
     let far = Arc::new(Fault::new(world.far.clone(), 1, slow, Faults::NONE).unwrap());
     let io = world.start(far);
+    let begin = Instant::now();
     world.send(5, 200);
     // They are to be on the slow link, not before it.
-    let begin = Instant::now();
     while sum(&io.stats(), |network| network.departures.packets) < 5 && begin.elapsed() < LIMIT {
         std::thread::yield_now();
     }
@@ -70,7 +70,10 @@ fn a_stop_under_load_ends_at_its_limit() {
                 world.send(64, 1_000);
             }
         });
-        std::thread::sleep(Duration::from_millis(20));
+        let begin = Instant::now();
+        while sum(&io.stats(), |network| network.arrivals.packets) == 0 && begin.elapsed() < LIMIT {
+            std::thread::yield_now();
+        }
         let begin = Instant::now();
         let stats = io.stop(Duration::from_millis(100));
         assert!(begin.elapsed() < LIMIT / 2);

@@ -170,7 +170,7 @@ fn a_deadlock_is_reported_with_names() {
         Spawn::new().name(name).spawn_on(&runtime.handle(), move || semaphore.wait()).unwrap()
     });
     let start = Instant::now();
-    while REPORTED.load(Ordering::SeqCst) == 0 && start.elapsed() < Duration::from_secs(20) {
+    while REPORTED.load(Ordering::SeqCst) == 0 && start.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(runtime.handle().deadlock().is_some());

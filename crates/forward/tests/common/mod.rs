@@ -11,7 +11,7 @@ use weft_route::{Attachment, Cluster, Forwarder, Kind as NodeKind, Member, Netwo
 use weft_wire::{Header, Kind};
 
 /// Longest time any wait of a test may take before it counts as a failure.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 fn node(number: u32) -> NodeId {
     NodeId::new(number).unwrap()
