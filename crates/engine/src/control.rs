@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long a peer on the control socket is waited for, and one that was asked for more than the usual.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a peer on the control socket is waited for, which is longer than a busy machine stands still, and one that was
+/// asked for more than the usual.
+const PATIENCE: Duration = Duration::from_secs(5);
 const LONG_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a question is waited for of those who neither ask nor say that they will not.
 const QUESTION_PATIENCE: Duration = Duration::from_millis(20);
@@ -180,7 +181,7 @@ fn is_left_behind(path: &Path) -> io::Result<bool> {
 /// What the node `name` says of itself when it is asked that, or nothing.
 ///
 /// # Errors
-/// When no node of that name answers within a second, or ten if it is asked something.
+/// When no node of that name answers within five seconds, or ten if it is asked something, or it ends meanwhile.
 pub fn query(name: &str, question: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(path_of(name)?).map_err(|error| {
         io::Error::new(
@@ -193,6 +194,10 @@ pub fn query(name: &str, question: &str) -> io::Result<String> {
     stream.shutdown(Shutdown::Write)?;
     let mut text = String::new();
     stream.take(ANSWER_BYTES_MAX).read_to_string(&mut text)?;
+    if text.is_empty() {
+        let why = format!("node \"{name}\" ended before it answered; list those that do");
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
+    }
     Ok(text)
 }
 
@@ -253,6 +258,19 @@ mod tests {
         assert!(!left.exists());
         drop(control);
         assert!(!path_of(&alive).unwrap().exists());
+    }
+
+    #[test]
+    fn one_that_ends_while_it_is_asked_says_nothing() {
+        let name = own_name("ends");
+        // Nobody who lists connects meanwhile.
+        let _alone = lock().unwrap();
+        let listener = UnixListener::bind(path_of(&name).unwrap()).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || drop(listener.accept().unwrap()));
+            assert_eq!(query(&name, "").unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        });
+        std::fs::remove_file(path_of(&name).unwrap()).unwrap();
     }
 
     #[test]

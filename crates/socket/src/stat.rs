@@ -111,7 +111,7 @@ pub fn list() -> io::Result<Vec<String>> {
 /// The snapshot of the node `name`, as JSON (see [`NodeStats::to_json`](crate::NodeStats::to_json)).
 ///
 /// # Errors
-/// When no node of that name answers within a second.
+/// When no node of that name answers within five seconds.
 pub fn query(name: &str) -> io::Result<String> {
     query_detailed(name, Detail::Usual)
 }

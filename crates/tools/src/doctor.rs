@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use weft_base::limits;
 use weft_link::probe::{self, Fact, Verdict};
+use weft_socket::stat::Detail;
 use weft_socket::{Node, Options, Stream};
 
 use crate::exit::{Code, Failure, cause};
@@ -120,7 +121,7 @@ fn udp_port(port: u16) -> Fact {
 
 fn control_directory() -> Fact {
     let name = "statistics of running nodes";
-    match crate::stat::running() {
+    match crate::stat::running(&[], Detail::Usual) {
         Ok(nodes) if nodes.is_empty() => fact(name, "no node runs".to_owned(), Verdict::Good, None),
         Ok(nodes) => fact(name, format!("{} running", nodes.len()), Verdict::Good, None),
         Err(failure) => {

@@ -50,19 +50,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// The nodes that answer, by name, and what they answer. A node that crashed leaves its name behind, and says nothing.
+/// The nodes that answer of those that are `wanted`, by name, and what they answer; none is wanted for all. A node that
+/// crashed leaves its name behind, and says nothing.
 ///
 /// # Errors
 /// [`Code::NoEngine`] when they cannot be looked for, [`Code::Protocol`] when one answers nonsense.
-pub fn running() -> Result<Vec<(String, Value)>, Failure> {
-    running_in(Detail::Usual)
-}
-
-fn running_in(detail: Detail) -> Result<Vec<(String, Value)>, Failure> {
-    let names = stat::list().map_err(|error| {
-        let what = format!("cannot look for nodes: {}", cause(&error));
-        Failure::new(Code::NoEngine, what, "check $XDG_RUNTIME_DIR")
-    })?;
+pub fn running(wanted: &[String], detail: Detail) -> Result<Vec<(String, Value)>, Failure> {
+    let mut names = names()?;
+    names.retain(|name| wanted.is_empty() || wanted.contains(name));
     let answers = names
         .into_iter()
         .filter_map(|name| stat::query_detailed(&name, detail).ok().map(|text| (name, text)));
@@ -77,17 +72,22 @@ fn running_in(detail: Detail) -> Result<Vec<(String, Value)>, Failure> {
         .collect()
 }
 
+fn names() -> Result<Vec<String>, Failure> {
+    stat::list().map_err(|error| {
+        let what = format!("cannot look for nodes: {}", cause(&error));
+        Failure::new(Code::NoEngine, what, "check $XDG_RUNTIME_DIR")
+    })
+}
+
 fn show(args: &Args) -> Result<(), Failure> {
-    let mut nodes = running_in(if args.frames { Detail::Frames } else { Detail::Usual })?;
-    let names: Vec<&str> = nodes.iter().map(|(name, _)| name.as_str()).collect();
-    if let Some(missing) = args.names.iter().find(|name| !names.contains(&name.as_str())) {
-        let next = match names.as_slice() {
+    let mut nodes = running(&args.names, if args.frames { Detail::Frames } else { Detail::Usual })?;
+    if let Some(missing) = args.names.iter().find(|wanted| nodes.iter().all(|(name, _)| name != *wanted)) {
+        let next = match names()?.as_slice() {
             [] => "no node runs at present".to_owned(),
             names => format!("these run: {}", names.join(", ")),
         };
         return Err(Failure::new(Code::NoEngine, format!("no node is called {missing:?}"), next));
     }
-    nodes.retain(|(name, _)| args.names.is_empty() || args.names.contains(name));
     if args.fibers {
         nodes.retain(|(_, node)| node["fibers"].is_array());
     }
