@@ -1,11 +1,19 @@
 //! `weft cat`: streams, datagrams, echo, and what its flags do.
 
 #[cfg(test)]
+#[allow(dead_code, reason = "the tests of sockets use the rest")]
+#[path = "../../socket/tests/stopwatch/mod.rs"]
+mod stopwatch;
+#[cfg(test)]
 mod support;
 
-use std::fs;
+use std::time::Duration;
+use std::{fs, thread};
 
-use support::{Server, noise, weft, weft_with};
+use rustix::process::Signal;
+use stopwatch::judge;
+use support::{Server, noise, weft, weft_until, weft_with};
+use weft_socket::{Node, Options};
 
 #[cfg(test)]
 fn client<'a>(server: &'a Server, target: &'a str, more: &[&'a str]) -> Vec<&'a str> {
@@ -36,7 +44,7 @@ fn an_echo_of_a_stream_brings_every_byte_back() {
     let server = Server::start(&["cat", "--listen", "0", "--echo"]);
     let target = server.target();
     let text: Vec<u8> = noise(300_000, 2).iter().map(|byte| b'a' + byte % 26).collect();
-    let done = weft_with(&client(&server, &target, &["--wait", "300ms"]), &text);
+    let done = weft_until(&client(&server, &target, &["--wait", "300ms"]), &text, text.len());
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.out.as_bytes() == text, "{} of {} bytes came back", done.out.len(), text.len());
 }
@@ -47,7 +55,9 @@ fn a_line_is_a_message_and_empty_lines_are_messages_too() {
     let target = server.target();
     let long = "x".repeat(20_000);
     let text = format!("a\n\nb c\n{long}\nlast without line feed");
-    let done = weft_with(&client(&server, &target, &["-d", "--wait", "300ms"]), text.as_bytes());
+    // The last line is sent when the input ends.
+    let before = text.len() - "last without line feed".len();
+    let done = weft_until(&client(&server, &target, &["-d", "--wait", "1s"]), text.as_bytes(), before);
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(done.out, format!("{text}\n"));
 }
@@ -56,8 +66,9 @@ fn a_line_is_a_message_and_empty_lines_are_messages_too() {
 fn blocks_carry_binary_messages() {
     let server = Server::start(&["cat", "--listen", "0", "--echo", "--datagram"]);
     let target = server.target();
-    let done =
-        weft_with(&client(&server, &target, &["-d", "--block", "700", "--wait", "300ms"]), &[b'z'; 2000]);
+    let words = client(&server, &target, &["-d", "--block", "700", "--wait", "1s"]);
+    // The last block is no whole one, and is sent when the input ends.
+    let done = weft_until(&words, &[b'z'; 2000], 1400);
     assert_eq!((done.code, done.out.len()), (0, 2000), "{done:?}");
 }
 
@@ -65,10 +76,8 @@ fn blocks_carry_binary_messages() {
 fn the_end_of_a_connection_is_told_with_result_and_counters() {
     let server = Server::start(&["cat", "--listen", "0", "--echo", "--confirm"]);
     let target = server.target();
-    let done = weft_with(
-        &client(&server, &target, &["--json", "--confirm", "--no-integrity", "--wait", "200ms"]),
-        b"hi",
-    );
+    let more = ["--json", "--confirm", "--no-integrity", "--wait", "200ms"];
+    let done = weft_until(&client(&server, &target, &more), b"hi", 2);
     assert_eq!((done.code, done.out.as_str()), (0, "hi"), "{done:?}");
     let last = done.err.lines().last().unwrap();
     let closed: serde_json::Value = serde_json::from_str(last).unwrap();
@@ -82,7 +91,7 @@ fn nodes_with_numbers_meet_and_others_are_strangers() {
     let server = Server::start(&["cat", "--listen", "0", "--echo", "--node", "0x17"]);
     let target = server.target();
     let words = client(&server, &target, &["--node", "24", "--peer-node", "0x17", "--wait", "200ms"]);
-    let done = weft_with(&words, b"hello");
+    let done = weft_until(&words, b"hello", 5);
     assert_eq!((done.code, done.out.as_str()), (0, "hello"), "{done:?}");
     let wrong = client(&server, &target, &["--peer-node", "0x18", "--connect-timeout", "300ms"]);
     let done = weft_with(&wrong, b"hello");
@@ -105,7 +114,7 @@ fn packets_are_recorded_and_traced() {
     let server = Server::start(&["cat", "--listen", "0", "--echo"]);
     let target = server.target();
     let more = ["--pcap", file.to_str().unwrap(), "--trace", "--wait", "100ms"];
-    let done = weft_with(&client(&server, &target, &more), b"traced");
+    let done = weft_until(&client(&server, &target, &more), b"traced", 6);
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.err.contains(" TX ") && done.err.contains(" RX "), "{done:?}");
     let recorded = fs::read(&file).unwrap();
@@ -121,4 +130,29 @@ fn a_message_above_the_limit_is_refused_and_the_rest_still_goes() {
     let done = weft_with(&client(&server, &target, &["-d", "--wait", "300ms"]), text.as_bytes());
     assert!(done.err.contains("100000 bytes is above the limit"), "{done:?}");
     assert_eq!(done.code, 0, "{done:?}");
+}
+
+/// What an echo says after a machine stood still is still heard: silence counts only while somebody could have spoken.
+#[test]
+fn a_machine_that_stands_still_is_no_silence() {
+    judge(|| {
+        let node = Node::builder().bind("127.0.0.1:0".parse().unwrap()).open().unwrap();
+        let listener = node.listen(0, &Options::stream()).unwrap();
+        let (target, at) =
+            (format!("localhost:{}", listener.local_address().port), node.underlay().to_string());
+        let mut client =
+            Server::open(None, &["cat", &target, "--peer-underlay", &at, "--wait", "500ms", "--verbose"]);
+        let socket = listener.accept().unwrap();
+        client.input(b"hi".to_vec());
+        assert_eq!(socket.recv(&mut [0; 8]), Ok(2));
+        // It has seen that all was said.
+        thread::sleep(Duration::from_millis(150));
+        client.signal(Signal::STOP);
+        thread::sleep(Duration::from_millis(800));
+        client.signal(Signal::CONT);
+        thread::sleep(Duration::from_millis(100));
+        let _ = socket.send(b"back\n");
+        let lines = client.rest();
+        if lines.iter().any(|line| line == "back") { Ok(()) } else { Err(format!("{lines:?}")) }
+    });
 }

@@ -132,16 +132,16 @@ impl Pump {
     fn receive_all(&self) -> Result<(), Failure> {
         let limit = self.socket.recv_timeout();
         let mut heard_at = Instant::now();
-        let mut said_all_at = None;
+        // Counted in looks: while the machine stands still nobody can say anything.
+        let mut silence = Duration::ZERO;
         self.socket.set_recv_timeout(Some(LOOK_INTERVAL));
         loop {
             match self.receive_one() {
-                Ok(Some(())) => heard_at = Instant::now(),
+                Ok(Some(())) => (heard_at, silence) = (Instant::now(), Duration::ZERO),
                 Ok(None) => return Ok(()),
                 Err(RecvError::TimedOut(_)) => {
-                    if !self.has_said_all() {
-                        said_all_at = None;
-                    } else if silence(heard_at, *said_all_at.get_or_insert_with(Instant::now)) >= self.wait {
+                    silence = if self.has_said_all() { silence + LOOK_INTERVAL } else { Duration::ZERO };
+                    if silence > self.wait {
                         return Ok(());
                     }
                     if let Some(limit) = limit.filter(|limit| heard_at.elapsed() >= *limit) {
@@ -181,10 +181,6 @@ impl Pump {
         }
         Ok(Some(()))
     }
-}
-
-fn silence(heard_at: Instant, said_all_at: Instant) -> Duration {
-    heard_at.max(said_all_at).elapsed()
 }
 
 enum InputError {

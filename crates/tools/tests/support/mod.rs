@@ -4,14 +4,15 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 /// Longest time one command may take.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// What a finished command left.
 #[derive(Debug)]
@@ -43,24 +44,35 @@ pub(crate) fn weft(words: &[&str]) -> Done {
 
 /// Runs `weft` in a directory.
 pub(crate) fn weft_in(dir: &Path, words: &[&str], input: &[u8]) -> Done {
-    finish(spawn(dir, words), words, input)
+    finish(spawn(dir, words), words, input, 0)
+}
+
+/// Runs `weft` with `words` and `input`, which does not end before `back` bytes have come out.
+#[allow(dead_code, reason = "not every test file asks")]
+pub(crate) fn weft_until(words: &[&str], input: &[u8], back: usize) -> Done {
+    finish(spawn(Path::new("."), words), words, input, back)
 }
 
 /// Runs `weft` with `words` in a network namespace.
 #[allow(dead_code, reason = "not every test file asks")]
 pub(crate) fn weft_within(space: Option<&str>, words: &[&str]) -> Done {
-    finish(spawn_in(space, words), words, b"")
+    finish(spawn_in(space, words), words, b"", 0)
 }
 
-fn finish(mut child: Child, words: &[&str], input: &[u8]) -> Done {
+fn finish(mut child: Child, words: &[&str], input: &[u8], back: usize) -> Done {
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
+    let come = Arc::new(AtomicUsize::new(0));
+    let out = collect(child.stdout.take().unwrap(), come.clone());
+    let err = collect(child.stderr.take().unwrap(), Arc::default());
     let feeder = thread::spawn(move || {
         // A command that does not read its input is none the worse.
         let _ = stdin.write_all(&input);
+        let begin = Instant::now();
+        while come.load(Ordering::SeqCst) < back && begin.elapsed() < LIMIT {
+            thread::sleep(Duration::from_millis(1));
+        }
     });
-    let out = collect(child.stdout.take().unwrap());
-    let err = collect(child.stderr.take().unwrap());
     let status = wait(&mut child, words);
     feeder.join().unwrap();
     Done { code: status.code().unwrap_or(-1), out: out.join().unwrap(), err: err.join().unwrap() }
@@ -80,11 +92,19 @@ fn start(command: &mut Command, words: &[&str]) -> Child {
     command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn collect(mut stream: impl Read + Send + 'static) -> thread::JoinHandle<String> {
+/// Reads to the end, and notes how many bytes have come so far.
+fn collect(mut stream: impl Read + Send + 'static, come: Arc<AtomicUsize>) -> thread::JoinHandle<String> {
     thread::spawn(move || {
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).unwrap();
-        String::from_utf8_lossy(&bytes).into_owned()
+        let (mut bytes, mut buffer) = (Vec::new(), [0; 65_536]);
+        loop {
+            let len = stream.read(&mut buffer).unwrap();
+            if len == 0 {
+                come.store(usize::MAX, Ordering::SeqCst);
+                return String::from_utf8_lossy(&bytes).into_owned();
+            }
+            bytes.extend_from_slice(&buffer[..len]);
+            come.store(bytes.len(), Ordering::SeqCst);
+        }
     })
 }
 
@@ -226,7 +246,7 @@ impl Running {
 
     /// Waits until it ends by itself.
     pub(crate) fn end(mut self) -> Done {
-        finish(self.0.take().unwrap(), &["(running)"], b"")
+        finish(self.0.take().unwrap(), &["(running)"], b"", 0)
     }
 
     /// Ends it as a crash would.
