@@ -17,7 +17,7 @@ use world::{World, assert_whole, packet, totals};
 
 #[test]
 fn streams_and_messages_cross_and_everything_is_counted() {
-    let world = World::new(51);
+    let world = World::new(1);
     let name = format!("io-test-{}", std::process::id());
     let io = world.forward(None, &["--node", "io", "--stat-name", &name]);
     let server = world.serve(None);
@@ -37,7 +37,7 @@ fn streams_and_messages_cross_and_everything_is_counted() {
         "{stat}"
     );
     let text = weft(&["stat", &name]).out;
-    assert!(text.contains("lan (udp at UDP 127.51.1.11"), "{text}");
+    assert!(text.contains(&format!("lan (udp at UDP {}", world.near)), "{text}");
     drop(server);
     assert_whole(&totals(io));
 }
@@ -45,7 +45,7 @@ fn streams_and_messages_cross_and_everything_is_counted() {
 /// A grey failure: the I/O node works, and loses some of what it sends to one network.
 #[test]
 fn what_an_io_node_loses_is_sent_again() {
-    let world = World::new(52);
+    let world = World::new(2);
     let io = world.forward(None, &["--node", "11", "--fault", "loss=1%", "--fault-network", "mesh"]);
     let server = world.serve(None);
     let done = weft(&world.reach(&["perf", "--bytes", "8M"]));
@@ -61,7 +61,7 @@ fn what_an_io_node_loses_is_sent_again() {
 /// [CDP-FWD-4] Nothing goes on that may not, and nobody is answered.
 #[test]
 fn strangers_get_nothing_through_and_no_answer() {
-    let world = World::new(53);
+    let world = World::new(3);
     let io = world.forward(None, &["--node", "io"]);
     let (host, compute) = (UdpSocket::bind(&world.host).unwrap(), UdpSocket::bind(&world.compute).unwrap());
     for refused in [packet(2, 0), packet(9, 0), packet(1, 3)] {
@@ -86,20 +86,20 @@ fn strangers_get_nothing_through_and_no_answer() {
 
 #[test]
 fn what_an_io_node_has_received_leaves_before_it_ends() {
-    let world = World::new(54);
+    let world = World::new(4);
     let io = world.forward(None, &["--node", "io", "--fault", "delay=100ms"]);
     let (host, compute) = (UdpSocket::bind(&world.host).unwrap(), UdpSocket::bind(&world.compute).unwrap());
     for _ in 0..200 {
         host.send_to(&packet(1, 0), &world.near).unwrap();
     }
     assert_whole(&totals(io));
-    compute.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    compute.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     (0..200).for_each(|_| assert_eq!(compute.recv_from(&mut [0; 256]).unwrap().0, 128));
 }
 
 #[test]
 fn a_wrong_start_says_what_is_wrong() {
-    let world = World::new(55);
+    let world = World::new(5);
     let file = world.file.clone();
     let taken = UdpSocket::bind(&world.far).unwrap();
     for (words, code, part) in [
@@ -109,7 +109,7 @@ fn a_wrong_start_says_what_is_wrong() {
             2,
             "compute is no I/O node but of kind compute; name the I/O node with --node NAME",
         ),
-        (&["--cluster", &file, "--node", "io"], 11, "cannot bind UDP 127.55.2.11"),
+        (&["--cluster", &file, "--node", "io"], 11, &format!("cannot bind UDP {}", world.far)),
         (
             &["--cluster", &file, "--node", "io", "--fault", "loss=1%", "--fault-network", "wan"],
             2,

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use crate::support::Server;
 
-/// Host 1 at 127.N.1.1, compute node 2 at 127.N.2.2, I/O node 11 between them. Each test has an N of its own.
+/// Host 1 on one network, compute node 2 on another, I/O node 11 between them, at addresses of this process and this test
+/// alone: others may run the same tests.
 pub(crate) struct World {
     pub(crate) host: String,
     pub(crate) compute: String,
@@ -19,8 +20,9 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(test: u8) -> Self {
         // No port that the kernel gives to who asks for any: it might be taken when the I/O node comes.
-        let loopback = |end: &str| format!("127.{test}.{end}:64164");
-        Self::at(loopback("1.1"), loopback("1.11"), loopback("2.11"), loopback("2.2"))
+        let [.., high, low] = std::process::id().to_be_bytes();
+        let loopback = |end: u8| format!("127.{}.{low}.{}:64164", 192 | high & 31, 10 * test + end);
+        Self::at(loopback(1), loopback(2), loopback(3), loopback(4))
     }
 
     /// The same nodes at other places.
