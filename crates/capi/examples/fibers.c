@@ -55,6 +55,7 @@ int main(void)
     printf("volume %ld\n", (long)result);
 
     must(fiber_create_array(&judge, NULL, (const void *)referee, 0, NULL), "create");
+    /* a runner posts the semaphore of the next: all are there before the first runs */
     for (int place = 0; place < 3; place++)
         must(fiber_sem_init(&turns[place], place == 0), "init of a semaphore");
     for (int place = 0; place < 3; place++)

@@ -73,10 +73,13 @@ static void talk_on_one_worker(void)
     CHECK(cdp_close(listener) == 0);
 }
 
+static int timed_out;
+
 static intptr_t accepts_in_vain(int listener)
 {
     FAILS(cdp_accept(listener, NULL), EAGAIN); /* after CDP_RECV_TIMEOUT */
     set_option(listener, CDP_RECV_TIMEOUT, 0);
+    __atomic_store_n(&timed_out, 1, __ATOMIC_RELEASE);
     FAILS(cdp_accept(listener, NULL), ECANCELED);
     FAILS(cdp_accept(listener, NULL), ECANCELED);
     return 5;
@@ -89,7 +92,8 @@ static void time_outs_and_cancellation(void)
     int listener = listener_on(node, CDP_DATAGRAM, &addr);
     set_option(listener, CDP_RECV_TIMEOUT, 10);
     CHECK(fiber_create(&fiber, NULL, accepts_in_vain, listener) == 0);
-    CHECK(fiber_sleep(30000000) == 0);
+    while (!__atomic_load_n(&timed_out, __ATOMIC_ACQUIRE))
+        CHECK(fiber_sleep(1000000) == 0);
     CHECK(fiber_cancel(fiber) == 0);
     CHECK(join_of(fiber) == 5);
     CHECK(cdp_close(listener) == 0);
@@ -105,7 +109,7 @@ static intptr_t hears_of_the_end(int s, int listener)
     return 6;
 }
 
-static intptr_t closes_the_node(int closing) { return cdp_node_close(closing, 5000); }
+static intptr_t closes_the_node(int closing) { return cdp_node_close(closing, 60000); }
 
 static void a_node_is_closed_under_waiting_fibers(void)
 {
@@ -119,7 +123,7 @@ static void a_node_is_closed_under_waiting_fibers(void)
     CHECK(accepted > 0);
     CHECK(fiber_create(&reader, NULL, hears_of_the_end, accepted, 0) == 0);
     CHECK(fiber_create(&acceptor, NULL, hears_of_the_end, 0, listener) == 0);
-    CHECK(fiber_sleep(10000000) == 0);
+    /* on the one worker, both wait before this one begins */
     CHECK(fiber_create(&closer, NULL, closes_the_node, other) == 0);
     CHECK(join_of(reader) == 6 && join_of(acceptor) == 6);
     cdp_close(s);

@@ -14,7 +14,7 @@ static struct fiber_cond condition;
 static struct fiber_barrier barrier;
 static struct fiber_once once = FIBER_ONCE_INIT;
 static fiber_key_t key;
-static int count, notified, made, destroyed;
+static int count, notified, made, destroyed, begun;
 
 static intptr_t sum(int a, int b, int c, int d, int e, int f, int g, int h, int i, int j, int k, int l, int m, int n,
                     int o, int p)
@@ -54,6 +54,7 @@ static intptr_t waits_for_news(void)
 
 static intptr_t waits_for_ever(void)
 {
+    __atomic_add_fetch(&begun, 1, __ATOMIC_RELEASE);
     FAILS(fiber_sem_wait(&semaphore, FIBER_FOREVER), ECANCELED);
     FAILS(fiber_yield(), ECANCELED);
     return 77;
@@ -147,8 +148,8 @@ static void objects(void)
     CHECK(fiber_cond_signal(&condition) == 0);
 }
 
-/* The listing names the functions of C on a parked fiber's stack. */
-static void tells_the_frames(void)
+/* Whether the listing names the functions of C on a parked fiber's stack. */
+static int tells_the_frames(void)
 {
     static char text[1 << 16];
     int pipes[2], before = dup(STDERR_FILENO);
@@ -160,13 +161,13 @@ static void tells_the_frames(void)
         if (more <= 0)
             break;
         len += (size_t)more;
+        text[len] = '\0';
     }
     close(pipes[0]);
     CHECK(listed >= 1);
-    if (strstr(text, "does not know them") == NULL) { /* under AddressSanitizer */
-        CHECK(strstr(text, "fiber_sem_wait") != NULL);
-        CHECK(strstr(text, "waits_for_ever at ") != NULL);
-    }
+    if (strstr(text, "does not know them") != NULL) /* under AddressSanitizer */
+        return 1;
+    return strstr(text, "fiber_sem_wait") != NULL && strstr(text, "waits_for_ever at ") != NULL;
 }
 
 /* A fiber that is detached and cancelled before it begins is forgotten. */
@@ -178,20 +179,48 @@ static intptr_t cancels_before_it_begins(void)
     fiber_t other;
     CHECK(fiber_create_array(&other, &detached, (const void *)parks, 0, NULL) == 0);
     CHECK(fiber_cancel(other) == 0);
-    CHECK(fiber_sleep(20000000) == 0);
+    while (fiber_cancel(other) == 0) /* until its worker has come to it */
+        CHECK(fiber_sleep(1000000) == 0);
     FAILS(fiber_cancel(other), ESRCH);
     return 5;
 }
 
-static void lives(void)
+/* Makes a fiber that waits for ever, and waits until it has begun: one that is cancelled before never does. */
+static fiber_t one_that_waits(void)
 {
     fiber_t fiber;
+    int before = begun;
     CREATE0(&fiber, waits_for_ever);
-    CHECK(fiber_sleep(2000000) == 0);
+    while (__atomic_load_n(&begun, __ATOMIC_ACQUIRE) == before)
+        CHECK(fiber_sleep(1000000) == 0);
+    return fiber;
+}
+
+/* One that has ended is forgotten when it is detached; one that had no time for it yet is not. */
+static void detaches_one_that_ended(void)
+{
+    int result;
+    for (int64_t pause = 1000000;; pause *= 2) {
+        fiber_t fiber;
+        CREATE0(&fiber, returns_at_once);
+        CHECK(fiber_sleep(pause) == 0);
+        CHECK(fiber_detach(fiber) == 0);
+        result = fiber_detach(fiber);
+        CHECK(result == -1);
+        if (errno == ESRCH)
+            return;
+        CHECK(errno == EALREADY && pause < 60000000000);
+    }
+}
+
+static void lives(void)
+{
+    fiber_t fiber = one_that_waits();
     FAILS(fiber_join(fiber, 1000, NULL), ETIMEDOUT);
     CHECK(fiber_high_water(fiber) > 0);
     CHECK(fiber_list() >= 1);
-    tells_the_frames();
+    for (int tries = 0; !tells_the_frames(); tries++) /* until it has come to where it waits */
+        CHECK(tries < 10000 && fiber_sleep(1000000) == 0);
     CHECK(fiber_cancel(fiber) == 0);
     CHECK(join_of(fiber) == 77);
     struct fiber_attr first = FIBER_ATTR_INIT;
@@ -212,10 +241,7 @@ static void lives(void)
     FAILS(fiber_unbind(fiber), EINVAL);
     CHECK(fiber_unpark(fiber) == 0);
     CHECK(join_of(fiber) == 0);
-    CREATE0(&fiber, returns_at_once);
-    CHECK(fiber_sleep(20000000) == 0);
-    CHECK(fiber_detach(fiber) == 0); /* it has ended, and is forgotten */
-    FAILS(fiber_detach(fiber), ESRCH);
+    detaches_one_that_ended();
     struct fiber_attr deep = FIBER_ATTR_INIT;
     deep.name = "deep";
     CHECK(fiber_create(&fiber, &deep, overflows, 1000000) == 0);
@@ -311,21 +337,23 @@ static void tells_of_itself(const char *name)
     static char text[1 << 16];
     struct sockaddr_un there = {.sun_family = AF_UNIX};
     const char *directory = getenv("XDG_RUNTIME_DIR");
-    size_t len = 0;
-    ssize_t more;
-    fiber_t fiber;
-    int s = socket(AF_UNIX, SOCK_STREAM, 0);
+    fiber_t fiber = one_that_waits();
     if (directory != NULL && *directory != '\0')
         snprintf(there.sun_path, sizeof there.sun_path, "%.60s/weft/%.30s.sock", directory, name);
     else
         snprintf(there.sun_path, sizeof there.sun_path, "/tmp/weft-%d/%.30s.sock", (int)getuid(), name);
-    CREATE0(&fiber, waits_for_ever);
-    CHECK(fiber_sleep(2000000) == 0);
-    CHECK(connect(s, (struct sockaddr *)&there, sizeof there) == 0);
-    while ((more = read(s, text + len, sizeof text - 1 - len)) > 0)
-        len += (size_t)more;
-    close(s);
-    CHECK(strstr(text, "\"awaited\":\"a semaphore\"") != NULL);
+    int tries = 0;
+    do { /* until it has come to where it waits */
+        CHECK(tries++ < 10000 && fiber_sleep(1000000) == 0);
+        size_t len = 0;
+        ssize_t more;
+        int s = socket(AF_UNIX, SOCK_STREAM, 0);
+        CHECK(connect(s, (struct sockaddr *)&there, sizeof there) == 0);
+        while ((more = read(s, text + len, sizeof text - 1 - len)) > 0)
+            len += (size_t)more;
+        text[len] = '\0';
+        close(s);
+    } while (strstr(text, "\"awaited\":\"a semaphore\"") == NULL);
     CHECK(fiber_list_on_signal(SIGUSR1) == 0 && raise(SIGUSR1) == 0);
     FAILS(fiber_list_on_signal(12345), EINVAL);
     CHECK(fiber_cancel(fiber) == 0);
@@ -344,9 +372,10 @@ static intptr_t ends_late(void)
 static intptr_t goes_on_in_the_shutdown(void)
 {
     fiber_t fiber;
-    CHECK(fiber_sleep(30000000) == 0);
-    FAILS(fiber_init(NULL), EBUSY);
+    while (fiber_set_poll(polls, NULL) == -1 && errno == EALREADY) /* the thread has not come to it yet */
+        CHECK(fiber_sleep(1000000) == 0);
     FAILS(fiber_set_poll(polls, NULL), ESHUTDOWN);
+    FAILS(fiber_init(NULL), EBUSY);
     CREATE0(&fiber, ends_late);
     return join_of(fiber);
 }

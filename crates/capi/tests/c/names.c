@@ -9,8 +9,8 @@ static void write_cluster(const char *mode)
 {
     FILE *file = fopen(cluster, "w");
     CHECK(file != NULL);
-    unsigned host = (unsigned)getpid() % 250 + 1;
-    unsigned net = (unsigned)getpid() / 250 % 250 + 1;
+    unsigned host = (unsigned)getpid() % 256;
+    unsigned net = (unsigned)getpid() / 256 % 32 + 32;
     fprintf(file, "mode = \"%s\"\n[services]\nstorage = 2000\n", mode);
     fprintf(file, "[[node]]\nname = \"login\"\nnumber = 1\nat = \"127.%u.%u.1\"\n", net, host);
     fprintf(file, "[[node]]\nname = \"compute-17\"\nnumber = 17\nat = \"127.%u.%u.17\"\n", net, host);
@@ -59,7 +59,7 @@ static void by_name(void)
     FAILS(cdp_node_mode(-1), EBADF);
 
     CHECK(cdp_close(s) == 0 && cdp_close(a) == 0 && cdp_close(listener) == 0);
-    CHECK(cdp_node_close(here, 2000) == 0 && cdp_node_close(other, 2000) == 0);
+    CHECK(cdp_node_close(here, 60000) == 0 && cdp_node_close(other, 60000) == 0);
 }
 
 /* The flags go before the file, and an open node takes hosts that it does not name. */
