@@ -62,7 +62,7 @@ class Endpoint:
         """Answers SYNs for `port`, with a cookie each if so asked."""
         self.listening, self.cookies = (port, options), cookies
 
-    def accept(self, seconds=5.0):
+    def accept(self, seconds=60.0):
         """Waits until somebody has connected."""
         self.wait(lambda: self.connection and self.connection.state not in ("SYN_RCVD", "CLOSED"), seconds)
 
@@ -71,7 +71,7 @@ class Endpoint:
         self.connection.send(messages, time.monotonic())
         self._flush()
 
-    def recv(self, seconds=5.0):
+    def recv(self, seconds=60.0):
         """The next message, or the next bytes of the stream."""
         message = []
 
@@ -83,7 +83,7 @@ class Endpoint:
         self.wait(arrived, seconds)
         return message[0]
 
-    def close(self, seconds=5.0):
+    def close(self, seconds=60.0):
         """Waits for the result: whether the peer has confirmed, when this end closed first."""
         self.connection.close(time.monotonic())
         self.wait(lambda: self.connection.state in ("QUIET", "CLOSED"), seconds)
@@ -100,7 +100,7 @@ class Endpoint:
 
     # --- turns ------------------------------------------------------------------------------------------------------
 
-    def wait(self, condition, seconds=10.0):
+    def wait(self, condition, seconds=60.0):
         """Runs the protocol until the condition holds."""
         until = time.monotonic() + seconds
         self._flush()

@@ -10,21 +10,21 @@ import time
 from cdp import Closed
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LIMIT = 10  # seconds that one command may take
+LIMIT = 60  # seconds that one command may take
 
 
 class Weft:
-    """A running `weft`; killed at the end of the block."""
+    """A running `weft`; killed at the end of the block. Its input ends when `back` bytes have come out."""
 
     path = ROOT / "target/debug/weft"
 
-    def __init__(self, *words, text=b""):
+    def __init__(self, *words, text=b"", back=0):
         self.process = subprocess.Popen(
             [str(Weft.path), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         self.out, self.err, self.lines = b"", "", queue.Queue()
         self.threads = [threading.Thread(target=each, args=more, daemon=True) for each, *more in
-                        ((self._feed, text), (self._read_out,), (self._read_err,))]  # fmt: skip
+                        ((self._feed, text, back), (self._read_out,), (self._read_err,))]  # fmt: skip
         for thread in self.threads:
             thread.start()
 
@@ -35,11 +35,15 @@ class Weft:
         self.process.kill()
         self.process.wait()
 
-    def _feed(self, text):
+    def _feed(self, text, back):
         if text is None:
             return  # stays open
         try:
             self.process.stdin.write(text)
+            self.process.stdin.flush()
+            until = time.monotonic() + LIMIT
+            while len(self.out) < back and time.monotonic() < until:
+                time.sleep(0.001)
             self.process.stdin.close()
         except BrokenPipeError:
             pass

@@ -85,7 +85,8 @@ def weft_connects_with_datagrams():
     for cookies in (False, True):
         with Endpoint() as peer:
             peer.listen(7, Options(), cookies)
-            with client(peer, "-d", text=b"\n".join(lines) + b"\n") as weft:
+            text = b"\n".join(lines) + b"\n"
+            with client(peer, "-d", text=text, back=len(text)) as weft:
                 peer.accept()
                 equal(echo_all(peer), "end of file", "the end")
                 peer.close()
@@ -98,7 +99,7 @@ def weft_connects_with_a_stream():
     for cookies in (False, True):
         with Endpoint() as peer:
             peer.listen(7, Options(service=STREAM), cookies)
-            with client(peer, text=NOISE[:200_000]) as weft:
+            with client(peer, text=NOISE[:200_000], back=200_000) as weft:
                 peer.accept()
                 echo_all(peer)
                 peer.close()
@@ -213,7 +214,7 @@ def a_tenth_of_all_packets_is_lost():
             clean(peer)
     with Endpoint(loss=0.1, seed=4) as peer:
         peer.listen(7, Options(service=STREAM))
-        with client(peer, "--wait", "1500ms", text=NOISE[:50_000]) as weft:  # longer than this end's RTO may grow
+        with client(peer, text=NOISE[:50_000], back=50_000) as weft:
             peer.accept()
             echo_all(peer)
             peer.close()
