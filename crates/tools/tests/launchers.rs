@@ -12,7 +12,7 @@ mod tests {
 
     const WEFT: &str = env!("CARGO_BIN_EXE_weft");
     /// Longest time one job may take.
-    const LIMIT: Duration = Duration::from_secs(60);
+    const LIMIT: Duration = Duration::from_secs(180);
 
     /// A launcher, and what it wants to be told before the ranks.
     struct Launcher {
@@ -191,12 +191,12 @@ mod tests {
     #[test]
     fn a_rank_that_never_comes_is_named_within_the_time_given() {
         with_each(|launcher, dir| {
-            let waiting = |port: &'static str| vec![WEFT, "cat", "--listen", port, "--launcher-wait", "1s"];
+            let waiting = |port: &'static str| vec![WEFT, "cat", "--listen", port, "--launcher-wait", "5s"];
             let started_at = Instant::now();
-            let output = launcher.run(dir, &[waiting("7000"), vec!["sleep", "50"], waiting("7000")]);
+            let output = launcher.run(dir, &[waiting("7000"), vec!["sleep", "150"], waiting("7000")]);
             let said = text(&output);
-            assert!(!output.status.success() && started_at.elapsed() < Duration::from_secs(45), "{said}");
-            assert!(said.contains("rank 1 of 3 did not come within 1s; "), "{said}");
+            assert!(!output.status.success() && started_at.elapsed() < Duration::from_secs(140), "{said}");
+            assert!(said.contains("rank 1 of 3 did not come within 5s; "), "{said}");
             assert!(said.contains("--launcher off"), "{said}");
         });
     }
