@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use stopwatch::Stopwatch;
+use stopwatch::{Stopwatch, judge};
 use two_networks::{at, default_of, exchange, id, io_node, node, side};
 use weft_socket::{Address, ConnectError, Node, Options, Port, RecvError};
 
@@ -75,13 +75,20 @@ fn a_connection_outlives_the_io_node_that_carries_it() {
     exchange_some(100);
     until_default(&host, |default| default == first, || exchange_some(1));
 
-    // [CDP-IO-13] Its host says at once that it is gone, and the open goes through the other.
-    drop(io_nodes[first].take());
-    let watch = Stopwatch::start();
-    let rto_init = Duration::from_secs(3);
-    host.connect(there, &Options::datagram().rto_init(rto_init)).unwrap();
-    assert!(watch.ran() < rto_init / 2, "no RTO_INIT: {:?}", watch.ran());
-    until_default(&host, |default| default != first, || exchange_some(1));
+    // [CDP-IO-13] Its host says at once that it is gone, and the open goes through the other, unless that was left as well.
+    judge(|| {
+        if io_nodes[first].is_none() {
+            io_nodes[first] = Some(io_node([11, 12][first]));
+            until_default(&host, |default| default == first, || exchange_some(1));
+        }
+        drop(io_nodes[first].take());
+        let watch = Stopwatch::start();
+        let rto_init = Duration::from_secs(3);
+        host.connect(there, &Options::datagram().rto_init(rto_init)).unwrap();
+        let took = watch.ran();
+        until_default(&host, |default| default != first, || exchange_some(1));
+        if took < rto_init / 2 { Ok(()) } else { Err(format!("no RTO_INIT: {took:?}")) }
+    });
 
     io_nodes.clear();
     let options = Options::datagram().connect_timeout(Duration::from_millis(300));
