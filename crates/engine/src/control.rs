@@ -22,7 +22,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(5);
 const LONG_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a question is waited for of those who neither ask nor say that they will not.
-const QUESTION_PATIENCE: Duration = Duration::from_millis(20);
+const QUESTION_PATIENCE: Duration = Duration::from_secs(1);
 /// The longest question, in bytes.
 const QUESTION_BYTES_MAX: u64 = 64;
 /// The longest answer that is read, in bytes: some 60,000 connections.

@@ -20,8 +20,8 @@ fn files_arrive_whole_though_their_io_node_is_killed() {
     assert_eq!(done.code, 0, "{done:?}");
     let json = done.json();
     assert_eq!(json["errors"], serde_json::json!([]), "{json}");
-    // Two pairs in peace, and one for each kill.
-    assert_eq!(json["arrived"].as_array().map(Vec::len), Some(4), "{json}");
+    // Two pairs in peace, one for each kill, and those that had ended before their I/O node was killed.
+    assert!(json["arrived"].as_array().is_some_and(|arrived| arrived.len() >= 4), "{json}");
     let kills = json["kills"].as_array().unwrap();
     assert_eq!(kills.len(), 2, "{json}");
     for kill in kills {
