@@ -123,8 +123,8 @@ mod tests {
             requirements.iter().filter(|r| r.id.starts_with("CDP-ST-") && r.text.contains(" | ")).count();
         let limits =
             requirements.iter().filter(|r| r.id.starts_with("CDP-LIM-") && r.text.contains(" | ")).count();
-        assert_eq!((rows, limits), (50, 15));
-        for id in ["CDP-HDR-1", "CDP-ST-A", "CDP-ST-50", "CDP-LIM-15", "CDP-LIM-B", "CDP-ERR-2"] {
+        assert_eq!((rows, limits), (50, 16));
+        for id in ["CDP-HDR-1", "CDP-ST-A", "CDP-ST-50", "CDP-LIM-16", "CDP-LIM-B", "CDP-ERR-2"] {
             assert!(requirements.iter().any(|r| r.id == id && r.is_must), "{id}");
         }
         assert!(requirements.iter().any(|r| r.id == "CDP-CC-2" && !r.is_must));
