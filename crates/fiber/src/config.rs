@@ -67,7 +67,7 @@ impl Config {
     /// How often an idle worker looks around before it sleeps; 200 by default. `u32::MAX` is for ever, nearly.
     #[must_use]
     pub fn spins(mut self, looks: u32) -> Self {
-        self.spins = looks;
+        self.spins = looks.max(1);
         self
     }
 

@@ -207,12 +207,21 @@ fn is_own(frame: &Frame) -> bool {
 pub(crate) fn frames_of<'a>(
     fibers: impl Iterator<Item = Result<&'a [usize], &'a NoFrames>> + Send,
 ) -> Vec<Result<Vec<Frame>, NoFrames>> {
+    let fibers: Vec<_> = fibers.collect();
     let search = || {
         let mut symbols = Symbols::default();
-        fibers.map(|returns| Ok(symbols.frames(returns.map_err(|why| *why)?))).collect()
+        fibers.iter().map(|returns| Ok(symbols.frames(returns.map_err(|why| *why)?))).collect()
     };
     if worker::current_block().is_none() {
         return search();
     }
-    std::thread::scope(|scope| scope.spawn(search).join().expect("nothing in the search panics"))
+    let searched = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, search);
+        thread.ok().map(|thread| thread.join().expect("nothing in the search panics"))
+    });
+    // Where the system gives no thread the addresses are all there is.
+    searched.unwrap_or_else(|| {
+        let bare = |&address: &usize| Frame { function: None, place: None, address };
+        fibers.iter().map(|returns| Ok(returns.map_err(|why| *why)?.iter().map(bare).collect())).collect()
+    })
 }

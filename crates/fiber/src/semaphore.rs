@@ -20,7 +20,7 @@ use crate::why::Why;
 pub struct Semaphore(Gate);
 
 impl Semaphore {
-    /// The most permits a semaphore can have: 2^61 - 1 with words of 64 bits.
+    /// The most permits a semaphore can have: 2^59 - 1 with words of 64 bits.
     pub const PERMITS_MAX: usize = PERMITS_MAX;
 
     /// A semaphore with so many permits, or as many as it can have.
