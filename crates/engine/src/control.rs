@@ -103,14 +103,16 @@ fn question(stream: &UnixStream) -> String {
 impl Drop for Control {
     fn drop(&mut self) {
         // Without the lock somebody who lists may remove the file first.
-        let _alone = lock();
+        let alone = lock();
         self.is_stopping.store(true, Ordering::SeqCst);
         // Ends the accept.
         let _ = UnixStream::connect(&self.path);
+        let _ = std::fs::remove_file(&self.path);
+        drop(alone);
+        // Some peer may be in the midst of an answer.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let _ = std::fs::remove_file(&self.path);
     }
 }
 

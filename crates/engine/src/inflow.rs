@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use weft_base::Instant;
 
+use crate::counters::Tally;
+
 /// How long a thread dozes; the system makes more of it.
 pub(crate) const DOZE: Duration = Duration::from_micros(50);
 /// How long a doze may take before it is one too many.
@@ -41,6 +43,7 @@ impl Window {
 pub(crate) struct Inflow {
     /// Packets a millisecond while the port is flooded, else 0.
     flood_per_ms: AtomicU64,
+    packets: Tally,
     /// When a user thread last sent something, in nanoseconds.
     sent_at: AtomicU64,
     /// Until when nobody dozes, in nanoseconds.
@@ -51,6 +54,7 @@ impl Inflow {
     /// So many packets came in with the turn of `now`.
     #[inline]
     pub(crate) fn note(&self, window: &mut Window, packets: usize, now: Instant) {
+        self.packets.add(packets as u64);
         window.packets += packets as u64;
         if now - window.since >= WINDOW {
             self.end_window(window, now);
@@ -72,6 +76,14 @@ impl Inflow {
     #[inline]
     pub(crate) fn note_user_sends(&self, now: Instant) {
         self.sent_at.store(now.as_nanos(), Ordering::Relaxed);
+        if self.is_flooded() {
+            self.flood_per_ms.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Packets that came in until now.
+    pub(crate) fn packets(&self) -> u64 {
+        self.packets.get()
     }
 
     #[inline]
@@ -79,11 +91,11 @@ impl Inflow {
         self.flood_per_ms.load(Ordering::Relaxed) > 0
     }
 
-    /// The first turn after a doze from `begin` on took in so many packets, of `packets_max` at most.
-    pub(crate) fn note_doze(&self, begin: Instant, packets: usize, packets_max: usize, now: Instant) {
+    /// Since a doze that began at `begin` so many packets came in, with a turn of `packets_max` at most behind it.
+    pub(crate) fn note_doze(&self, begin: Instant, packets: u64, packets_max: usize, now: Instant) {
         let slept = now - begin;
         let expected = expected(self.flood_per_ms.load(Ordering::Relaxed), slept);
-        if slept > DOZE_MAX || (packets as u64) < expected.min(packets_max as u64) / 2 {
+        if slept > DOZE_MAX || packets < expected.min(packets_max as u64) / 2 {
             self.flood_per_ms.store(0, Ordering::Relaxed);
             self.awake_until.store((now + PENANCE).as_nanos(), Ordering::Relaxed);
         }

@@ -22,9 +22,9 @@ use crate::wheel::{Timer, TimerWheel};
 
 /// Packets one turn takes from the link.
 pub(crate) const TURN_PACKETS: usize = 256;
-/// How long a leader leaves the link to threads that run turns, before it looks whether they still do: so long a packet may
-/// lie there after such a thread has gone back to its own work.
-pub(crate) const LEADERS_NAP: Duration = Duration::from_micros(500);
+/// How long a leader leaves the link to threads that run turns, before it looks whether they did: for up to twice as long a
+/// packet may lie there, or a timer be due, after such a thread has gone back to its own work.
+pub(crate) const LEADERS_NAP: Duration = Duration::from_micros(250);
 
 /// What whoever runs the turn owns.
 pub(crate) struct Turn {

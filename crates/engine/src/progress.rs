@@ -113,7 +113,8 @@ impl Core {
         if let Some(scheduler) = scheduler::current()
             && let Some(waker) = scheduler.waker()
         {
-            return self.wait_on_fiber(&home, condition, scheduler, &waker);
+            return self.wait_on_fiber(&home, condition, scheduler, &waker)
+                || self.look_once_more(self.port(home()), condition);
         }
         self.wait_on_thread(&home, condition) || self.look_once_more(self.port(home()), condition)
     }
@@ -148,8 +149,8 @@ impl Core {
         let mut dozed_at = None;
         for round in 1_u32.. {
             let taken = self.try_turn(port, Runner::User, now);
-            if let (Some(packets), Some(begin)) = (taken, dozed_at.take()) {
-                port.inflow.note_doze(begin, packets, TURN_PACKETS, now);
+            if let (Some(_), Some((begin, before))) = (taken, dozed_at.take()) {
+                port.inflow.note_doze(begin, port.inflow.packets() - before, TURN_PACKETS, now);
             }
             if condition.holds() {
                 return Some(true);
@@ -165,7 +166,7 @@ impl Core {
                 // Another thread runs the turn: the processor may be what it needs.
                 None => std::thread::yield_now(),
                 Some(0) if port.inflow.is_flooded() => {
-                    dozed_at = Some(now);
+                    dozed_at = Some((now, port.inflow.packets()));
                     std::thread::sleep(DOZE);
                     now = clock::now();
                 }
