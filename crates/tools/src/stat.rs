@@ -83,6 +83,10 @@ fn show(args: &Args) -> Result<(), Failure> {
     let mut nodes = running(&args.names, if args.frames { Detail::Frames } else { Detail::Usual })?;
     if let Some(missing) = args.names.iter().find(|wanted| nodes.iter().all(|(name, _)| name != *wanted)) {
         let next = match names()?.as_slice() {
+            names if names.contains(missing) => {
+                let what = format!("node {missing:?} runs and does not answer");
+                return Err(Failure::new(Code::NoEngine, what, "look again when it is less busy"));
+            }
             [] => "no node runs at present".to_owned(),
             names => format!("these run: {}", names.join(", ")),
         };
