@@ -192,6 +192,8 @@ impl Crossing {
         let Scene { mut peer, socket, _listener } = self.open(case, times, options);
         let bytes = socket.send(&pattern::bytes(0, LAST_WORDS)).expect("it is open") as u64;
         wait_until("the last words arrive", || socket.stats().in_flight == 0);
+        // The answer to a repetition of them is none to the FIN.
+        thread::sleep(MOMENT);
         let heard = socket.stats().packets_received;
         let is_held = case.state == State::HeldFin;
         if !is_held {
