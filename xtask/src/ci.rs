@@ -4,8 +4,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::limit;
+
 /// What the whole list may take on two cores from a clean clone.
-const BUDGET: Duration = Duration::from_secs(15 * 60);
+const BUDGET: Duration = Duration::from_secs(20 * 60);
+/// What hangs is ended after this, so that the steps behind it still run.
+const STEP_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// One step: a name, variables of its own, and a command run in the root.
 struct Step {
@@ -97,8 +101,12 @@ fn runs(root: &Path, step: &Step) -> bool {
     let Some((program, arguments)) = step.command.split_first() else { return false };
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root).envs(step.variables.iter().copied());
-    match command.status() {
-        Ok(status) => status.success(),
+    match limit::status(&mut command, STEP_LIMIT) {
+        Ok(Some(status)) => status.success(),
+        Ok(None) => {
+            println!("{}: has not ended after {} s: killed", step.name, STEP_LIMIT.as_secs());
+            false
+        }
         Err(error) => {
             println!("{program}: cannot be run: {error}");
             false

@@ -5,6 +5,7 @@
 mod ci;
 mod install;
 mod instructions;
+mod limit;
 mod source;
 mod spec;
 mod tidy;
