@@ -48,7 +48,11 @@ impl Sender {
             self.progress_at = now;
             self.probe_out = false;
             self.duplicate_acks = 0;
-        } else if acked.may_be_duplicate && acked.sack.is_none() && edge_before == self.edge {
+        } else if acked.may_be_duplicate
+            && acked.sack.is_none()
+            && acked.far_sack.is_none()
+            && edge_before == self.edge
+        {
             self.duplicate_acks += 1;
         }
         let mut lost = self.detect_losses(now, moved, timers);

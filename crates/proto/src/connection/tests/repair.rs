@@ -84,6 +84,41 @@ fn a_single_loss_is_repaired_by_duplicate_acknowledgements() {
     assert_eq!(read(pair.server()).len(), 8 * 1_444);
 }
 
+/// [CDP-RTX-5] An acknowledgement that names what is held beyond a SACK is no duplicate: what is only late is not sent again.
+#[test]
+fn what_is_overtaken_by_many_is_not_sent_again_at_once() {
+    const PACKETS: usize = 640;
+    let settings = Settings { initial_window: 700, ..Settings::default() };
+    let config = Config {
+        receive_slots: 1_024,
+        send_bytes: 2 << 20,
+        pacing: false,
+        probe_mtu: false,
+        congestion_settings: settings,
+        ..Config::new(Service::Stream, 1_444)
+    };
+    let mut pair = Pair::new(&config, &config);
+    pair.collect();
+    pair.now += 10 * MS;
+    pair.settle();
+    pair.client.send(&vec![9; PACKETS * 1_444]).unwrap();
+    pair.collect();
+    pair.now += 10 * MS;
+    let early = pair.to_server.split_off(PACKETS - 8);
+    let late = std::mem::take(&mut pair.to_server);
+    for packet in early.into_iter().chain(late) {
+        pair.deliver_to_server(packet);
+        pair.collect();
+        for packet in std::mem::take(&mut pair.to_client) {
+            pair.client.handle_packet(pair.now, packet);
+        }
+        pair.collect();
+    }
+    pair.settle();
+    let stats = pair.client.stats(pair.now);
+    assert_eq!((stats.retransmitted, stats.lost), (0, 0), "{stats:?}");
+}
+
 /// [CDP-RTX-5] A lost tail is found by a probe, long before the time-out.
 #[test]
 fn a_lost_tail_is_probed() {
