@@ -304,9 +304,11 @@ def far_numbers(ack, value):
 
 
 def far_sack(ack, held, offset=SACK_BITS):
-    """The FARSACK from `offset` on that names `held`, or None if nothing is held there."""
-    bitmap = sack_bitmap(ack + offset, held, FAR_SACK_BITS)
-    return bitmap and offset.to_bytes(4, "big") + bitmap
+    """The FARSACK from `offset` on that names `held`; a full one if more is held after it [CDP-SACK-7]."""
+    bitmap = sack_bitmap(ack + offset, held, FAR_SACK_BITS) or b""
+    if any((number - ack - 1) % 2**64 >= offset + FAR_SACK_BITS for number in held):
+        bitmap = bitmap.ljust(FAR_SACK_BITS // 8, b"\0")
+    return offset.to_bytes(4, "big") + bitmap
 
 
 def sack_bitmap(ack, held, most=SACK_BITS):

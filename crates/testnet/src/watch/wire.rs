@@ -346,7 +346,8 @@ impl EndWatch {
             let reach = count + 1 + u64::from(Sack::BITS_MAX);
             let piece = tlvs.far_sack.as_ref().map_or(0..0, |piece| {
                 let from = count + 1 + u64::from(piece.offset());
-                from..from + u64::from(piece.bits())
+                // [CDP-SACK-7] a piece that is not full says that nothing is held after it
+                from..if piece.bits() < FarSack::BITS_MAX { u64::MAX } else { from + u64::from(piece.bits()) }
             });
             let is_forgotten =
                 |number: &u64| (*number < reach || piece.contains(number)) && !told.contains(number);
