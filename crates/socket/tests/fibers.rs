@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Pair, loopback, node, on, wait_until};
-use stopwatch::Stopwatch;
+use stopwatch::{Stopwatch, judge};
 use weft_fiber::{JoinError, Runtime, State, Why, park_until, spawn, yield_now};
 use weft_socket::link::Hub;
 use weft_socket::{AcceptError, ConnectError, EndReason, Node, Options, Port, RecvError, SendError, Socket};
@@ -288,28 +288,28 @@ fn a_node_ends_with_its_links_on_a_fiber_while_other_workers_rest() {
 
 #[test]
 fn a_worker_that_sleeps_is_woken_by_packets_and_by_others() {
-    let Pair { server, accepted, connected, client, .. } = Pair::over_udp(&Options::datagram());
-    let runtime = Runtime::builder().spins(10).build().unwrap();
-    let echo = runtime.spawn(move || echo(&accepted)).unwrap();
-    let (mut asked, mut called) = (Vec::new(), Vec::new());
-    for round in 0..50 {
-        thread::sleep(Duration::from_millis(round % 5));
-        let begin = Instant::now();
-        ask(&connected, 1);
-        asked.push(begin.elapsed());
-        // A fiber from elsewhere ends the worker's sleep in the transport.
-        let begin = Instant::now();
-        assert_eq!(runtime.run(move || round).unwrap(), round);
-        called.push(begin.elapsed());
-    }
-    connected.close().unwrap();
-    assert_eq!(echo.join().unwrap(), 50);
-    // A worker that nobody wakes sleeps for 200 ms; whatever else the machine does, it does not take so long every time.
-    for mut times in [asked, called] {
-        times.sort();
-        assert!(times[times.len() / 2] < Duration::from_millis(100), "{times:?}");
-    }
-    drop((server, client));
+    judge(|| {
+        let Pair { server, accepted, connected, client, .. } = Pair::over_udp(&Options::datagram());
+        let runtime = Runtime::builder().spins(10).build().unwrap();
+        let echo = runtime.spawn(move || echo(&accepted)).unwrap();
+        let (mut asked, mut called) = (Duration::ZERO, Duration::ZERO);
+        for round in 0..50 {
+            thread::sleep(Duration::from_millis(round % 5));
+            let begin = Instant::now();
+            ask(&connected, 1);
+            asked = asked.max(begin.elapsed());
+            // A fiber from elsewhere ends the worker's sleep in the transport.
+            let begin = Instant::now();
+            assert_eq!(runtime.run(move || round).unwrap(), round);
+            called = called.max(begin.elapsed());
+        }
+        connected.close().unwrap();
+        assert_eq!(echo.join().unwrap(), 50);
+        drop((server, client));
+        // A worker that nobody wakes sleeps for 200 ms.
+        let is_right = asked.max(called) < Duration::from_millis(150);
+        is_right.then_some(()).ok_or_else(|| format!("the longest took {asked:?} and {called:?}"))
+    });
 }
 
 #[test]

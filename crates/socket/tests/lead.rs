@@ -19,6 +19,8 @@ fn who_waits_beside_a_flood_is_served() {
     let target = (first.server.underlay(), first.listener.local_address().port);
     let connected = first.client.connect(target, &Options::stream()).unwrap();
     let accepted = first.listener.accept_timeout(PATIENCE).unwrap();
+    connected.set_send_timeout(Some(PATIENCE));
+    accepted.set_recv_timeout(Some(PATIENCE));
 
     let (waits, asks) = (first.accepted, first.connected);
     let answers = thread::spawn(move || {

@@ -198,7 +198,7 @@ impl<V: Keyed + Send + Sync> Table<V> for Epoch<V> {
         filled.values -= 1;
         drop(filled);
         self.count.subtract();
-        // SAFETY: no place leads to the value, except in arrays that were retired before it.
+        // SAFETY: no place leads to the value, except in arrays that were replaced before.
         unsafe { self.grace.retire(Garbage::Value(value)) };
         Some(taken)
     }

@@ -1,5 +1,6 @@
 //! Time that a busy machine gave: what it stood still is taken from what the clock says.
 
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -7,6 +8,8 @@ use std::time::{Duration, Instant};
 
 /// From one beat to the next.
 const BEAT: Duration = Duration::from_millis(5);
+/// What a beat of a machine that runs may take more.
+const JITTER: Duration = Duration::from_millis(1);
 /// A beat that is later than this says that the machine did not run on time.
 const LATE: Duration = Duration::from_millis(50);
 /// How often a round is played again in which the machine did not run on time.
@@ -14,7 +17,6 @@ const ROUNDS: usize = 20;
 
 /// Runs from its start; a thread beats beside it and notes how late it wakes.
 pub(crate) struct Stopwatch {
-    began_at: Instant,
     beats: Arc<Beats>,
     beating: Option<JoinHandle<()>>,
 }
@@ -22,8 +24,9 @@ pub(crate) struct Stopwatch {
 #[derive(Default)]
 struct Beats {
     count: AtomicU64,
-    /// By how much all of them together were late, and the latest of them.
-    late_ns: AtomicU64,
+    /// Time up to the last of them, without what any of them was late.
+    ran_ns: AtomicU64,
+    /// By how much the latest was late.
     latest_ns: AtomicU64,
     is_over: AtomicBool,
 }
@@ -32,17 +35,16 @@ impl Stopwatch {
     pub(crate) fn start() -> Self {
         let beats = Arc::new(Beats::default());
         let beating = thread::spawn({
-            let beats = beats.clone();
-            move || beats.run()
+            let (beats, begin) = (beats.clone(), Instant::now());
+            move || beats.run(begin)
         });
-        Self { began_at: Instant::now(), beats, beating: Some(beating) }
+        Self { beats, beating: Some(beating) }
     }
 
-    /// Time since the start in which the machine ran.
+    /// Time from the start to the next beat in which the machine ran.
     pub(crate) fn ran(&self) -> Duration {
-        let elapsed = self.began_at.elapsed();
         self.await_beat();
-        elapsed.saturating_sub(Duration::from_nanos(self.beats.late_ns.load(Ordering::SeqCst)))
+        Duration::from_nanos(self.beats.ran_ns.load(Ordering::SeqCst))
     }
 
     /// Sleeps until the machine has run for so long from now on.
@@ -71,15 +73,15 @@ impl Stopwatch {
 }
 
 impl Beats {
-    fn run(&self) {
-        let mut last = Instant::now();
+    fn run(&self, begin: Instant) {
+        let mut last = begin;
         while !self.is_over.load(Ordering::SeqCst) {
             thread::sleep(BEAT);
-            let late = last.elapsed().saturating_sub(BEAT);
-            last = Instant::now();
-            let late = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
-            self.late_ns.fetch_add(late, Ordering::SeqCst);
-            self.latest_ns.fetch_max(late, Ordering::SeqCst);
+            let now = Instant::now();
+            let beat = now - std::mem::replace(&mut last, now);
+            let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+            self.ran_ns.fetch_add(ns(beat.min(BEAT + JITTER)), Ordering::SeqCst);
+            self.latest_ns.fetch_max(ns(beat.saturating_sub(BEAT)), Ordering::SeqCst);
             self.count.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -100,5 +102,6 @@ pub(crate) fn judge(mut round: impl FnMut() -> Result<(), String>) {
         assert!(!watch.is_on_time(), "{what}");
         eprintln!("AGAIN, as the machine stood still: {what}");
     }
-    eprintln!("NOT JUDGED: in {ROUNDS} rounds the machine never ran on time");
+    // Past what keeps the words of tests that pass.
+    let _ = writeln!(io::stderr(), "NOT JUDGED: in {ROUNDS} rounds the machine never ran on time");
 }

@@ -9,7 +9,7 @@ use weft_route::{Attachment, ClusterFile, Forwarder, Underlay};
 use weft_socket::link::{Link, Udp};
 use weft_socket::{Node, NodeId, SideStats, Socket};
 
-/// Where a node of this number is: addresses of this process alone, as others may run the same tests.
+/// Where a node of this number is: addresses that no other process of the next 16,384 has, as others may run the same tests.
 pub(crate) fn at(network: u8, number: u32) -> Ipv4Addr {
     let [.., high, low] = std::process::id().to_be_bytes();
     Ipv4Addr::new(127, 64 | high & 63, low, 100 * network + u8::try_from(number).unwrap())
