@@ -1,5 +1,6 @@
 //! The only clock of the product: monotonic, counted from the first time anybody asked.
 
+use std::cell::Cell;
 use std::sync::OnceLock;
 
 use weft_base::Instant;
@@ -14,8 +15,43 @@ pub(crate) fn now() -> Instant {
     Instant::from_nanos(1_000_000_000) + origin.elapsed()
 }
 
+/// Cycles of the time stamp counter for which [`about`] takes the clock to stand: 2 µs where it counts at 2 GHz.
+#[cfg(target_arch = "x86_64")]
+const MOMENT_CYCLES: u64 = 4_000;
+
+/// About now: what this thread's last look at the clock said, if that was a moment ago.
+///
+/// The kernel's clock waits for all that was begun before it is read, which for a small message is as long as the rest of its
+/// sending. The processor's own counter says whether it has moved; a thread that was moved to another core whose counter is
+/// behind finds the difference too large and looks.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn about() -> Instant {
+    thread_local! {
+        static LAST: Cell<(u64, Instant)> = const { Cell::new((0, Instant::ZERO)) };
+    }
+    // SAFETY: every x86-64 processor has the instruction, and Linux lets user space have it.
+    let cycles = unsafe { std::arch::x86_64::_rdtsc() };
+    let (looked_at, then) = LAST.get();
+    if cycles.wrapping_sub(looked_at) < MOMENT_CYCLES {
+        return then;
+    }
+    let now = now();
+    LAST.set((cycles, now));
+    now
+}
+
+/// About now, which elsewhere is now.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub(crate) fn about() -> Instant {
+    now()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// [CDP-TMR-1] Time only goes forward.
@@ -24,5 +60,18 @@ mod tests {
         let first = now();
         assert!(first.as_nanos() > 0);
         assert!(now() >= first);
+    }
+
+    /// What is about now was now a moment ago, however often it is asked for.
+    #[test]
+    fn about_now_follows_the_clock() {
+        for _ in 0..100_000 {
+            let (before, about) = (now(), about());
+            assert!(about <= now());
+            assert!(before - about < Duration::from_micros(50), "{before:?} {about:?}");
+        }
+        let before = now();
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(about() - before >= Duration::from_millis(1));
     }
 }

@@ -28,6 +28,7 @@ use std::time::Duration;
 use weft_base::{Instant, Service};
 use weft_proto::State;
 
+use crate::clock;
 use crate::core::Core;
 use crate::outbox::Outbox;
 use crate::port::Port;
@@ -64,6 +65,8 @@ pub(crate) const QUANTUM: Duration = Duration::from_micros(5);
 const QUANTUM_BUSY: Duration = Duration::from_micros(20);
 /// So many that gathered in one quantum keep coming.
 const KEEP_COMING: u32 = 8;
+/// While they do, one of so many looks at the clock; the others join those that gather already.
+const LOOK_EVERY: u32 = 4;
 /// Bytes that are a batch: they leave at once.
 const BATCH_BYTES: usize = 24 << 10;
 /// Bytes of a stream that may wait for their first transmission.
@@ -96,7 +99,7 @@ fn list(port: &Port, slot: &Arc<Slot>, now: Instant) {
 
 /// Whether what was just sent on the connection may gather; the caller holds the lock.
 #[inline]
-pub(crate) fn may_gather(slot: &Slot, live: &Live, now: Instant) -> bool {
+pub(crate) fn may_gather(slot: &Slot, live: &Live) -> bool {
     let connection = &live.connection;
     let (waiting, _) = connection.waiting();
     if waiting >= BATCH_BYTES || connection.state() != State::Established {
@@ -105,9 +108,11 @@ pub(crate) fn may_gather(slot: &Slot, live: &Live, now: Instant) -> bool {
     match slot.gather {
         Gather::Off => false,
         // [CDP-COA-7] not the first, and not for long
-        Gather::WhenBusy => now - slot.sent_at() < live.quantum() && !live.is_dialogue(),
+        Gather::WhenBusy => {
+            !live.is_dialogue() && (live.joins_many() || clock::about() - slot.sent_at() < live.quantum())
+        }
         // [CDP-COA-7] what the user asked for
-        Gather::Delay(_) => !slot.has_gathered_for(now, slot.gather.delay()),
+        Gather::Delay(delay) => !slot.has_gathered_for(clock::about(), delay.min(DELAY_MAX)),
     }
 }
 
@@ -138,11 +143,12 @@ pub(crate) fn has_room(slot: &Slot, live: &Live) -> bool {
 impl Core {
     /// Notes that messages gather at the slot, and calls the service thread once per burst.
     #[inline]
-    pub(crate) fn note_gathering(&self, slot: &Arc<Slot>, live: &mut Live, now: Instant) {
+    pub(crate) fn note_gathering(&self, slot: &Arc<Slot>, live: &mut Live) {
         live.gathered = live.gathered.saturating_add(1);
         if std::mem::replace(&mut live.is_gathering, true) {
             return;
         }
+        let now = clock::now();
         let port = self.port(slot.home());
         let watched = port.watches_gathering_until.swap((now + WATCH_TIME).as_nanos(), Ordering::Relaxed);
         list(port, slot, now);
@@ -209,6 +215,11 @@ impl Live {
     /// The user answers what was just received, and nothing else of his is under way.
     fn is_dialogue(&self) -> bool {
         self.has_read && self.connection.buffered_bytes() == self.connection.waiting().0
+    }
+
+    /// Many came within the last quantum, and others gather now: one message more leaves with them.
+    fn joins_many(&self) -> bool {
+        self.is_busy && self.is_gathering && !self.gathered.is_multiple_of(LOOK_EVERY)
     }
 
     fn quantum(&self) -> Duration {

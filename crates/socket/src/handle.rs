@@ -158,9 +158,11 @@ impl Handle {
     fn wait_recv<T>(&self, mut once: impl FnMut() -> Result<T, RecvError>) -> Result<T, RecvError> {
         let mut deadline = None;
         loop {
+            // What was received goes its own way: an error is larger, and would be copied with it.
             match once() {
+                Ok(received) => return Ok(received),
                 Err(RecvError::WouldBlock) if !self.is_nonblocking() => {}
-                result => return result,
+                Err(error) => return Err(error),
             }
             let timeout = self.recv_timeout();
             if deadline.is_none() {

@@ -48,18 +48,18 @@ impl Engine {
         give: impl FnOnce(&mut Connection, usize) -> Result<usize, SendError>,
     ) -> Result<usize, SendError> {
         let core = &*self.core;
-        let now = clock::now();
         let mut live = slot.lock();
         let room = gather::room(slot, &live).unwrap_or(usize::MAX).min(len);
         let is_gated = room == 0 && len > 0;
         let result = if is_gated { Err(SendError::WouldBlock) } else { give(&mut live.connection, room) };
-        if result.is_ok() && gather::may_gather(slot, &live, now) {
-            core.note_gathering(slot, &mut live, now);
+        if result.is_ok() && gather::may_gather(slot, &live) {
+            core.note_gathering(slot, &mut live);
             match live.leave() {
                 Ok(()) => return result,
                 Err(wanted) => live = wanted,
             }
         }
+        let now = clock::now();
         let cork = gather::cork(slot, &live, now);
         live.set_cork(cork);
         live.is_blocked = !is_gated && result == Err(SendError::WouldBlock);
