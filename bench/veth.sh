@@ -12,8 +12,10 @@ of the client in the other on the second core, both with real-time priority, and
 however it ends. The server is stopped when the client is done. Needs root.
 
   --mtu N            MTU of both ends in bytes (default 1500)
-  --offloads on|off  on: packets of one size cross as one large packet, as on one host;
-                     off: every packet crosses as a frame of its own (default on)
+  --offloads on|cut|off
+                     on: packets of one size cross as one large packet, as on one host;
+                     cut: every packet crosses as a frame of its own, and frames are joined on receipt, as most network
+                     cards have it; off: they are not joined either (default on)
   --loss PERCENT     this share of the packets to the server is dropped before it sees them, each by itself and at
                      random; take offloads off with it, or one drop takes a whole large packet (default 0)
   --wire COMMAND     the ends are not joined: COMMAND, followed by the names of two interfaces, one towards the server
@@ -53,7 +55,7 @@ while [ $# -gt 0 ]; do
     *) fail "\"$1\" is no option; see --help" ;;
     esac
 done
-case $offloads in on | off) ;; *) fail "--offloads is on or off, not \"$offloads\"" ;; esac
+case $offloads in on | cut | off) ;; *) fail "--offloads is on, cut or off, not \"$offloads\"" ;; esac
 lost=$(awk -v "percent=$loss" 'BEGIN { if (percent ~ /^[0-9.]+$/ && percent <= 100) printf "%d", percent * 1000 }')
 [ -n "$lost" ] || fail "--loss is a share in percent, not \"$loss\""
 if [ -z "$with" ] && { [ -z "$server" ] || [ -z "$client" ]; }; then
@@ -90,11 +92,11 @@ else
     done
     ip netns exec "$c" sh -c 'for all in /proc/sys/net/ipv6/conf/*/disable_ipv6; do echo 1 >"$all"; done' 2>/dev/null || true
 fi
+joined=on
+[ "$offloads" != off ] || joined=off
 offload() {
-    # Joining on receipt is on in both settings, as it is on a network card; what differs is whether the sender's large
-    # packets are cut before they cross.
-    ip netns exec "$1" ethtool -K "$2" gro on
-    if [ "$offloads" = off ]; then
+    ip netns exec "$1" ethtool -K "$2" gro "$joined"
+    if [ "$offloads" != on ]; then
         ip netns exec "$1" ethtool -K "$2" tso off gso off tx-udp-segmentation off
     fi
 }

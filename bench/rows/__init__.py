@@ -33,7 +33,7 @@ def all_rows():
 def bulk():
     # Joined messages fill a packet each.
     joined = {wire: str(wire.mtu - 28) for wire in wires.ALL.values()}
-    yield Row("bulk", [*wires.OFFLOADS, *wires.JUMBO], [GBIT, CPU], "tcp", {
+    yield Row("bulk", [*wires.OFFLOADS, *wires.CUT, *wires.JUMBO], [GBIT, CPU], "tcp", {
         "tcp": kernel("tcp", "--size", "131072"),
         "udp-joined": lambda bench: kernel("udp-joined", "--size", joined[bench.wire], "--spin")(bench),
         "quinn": quinn("stream", "--size", "131072"),

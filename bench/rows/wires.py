@@ -24,13 +24,14 @@ def far(rate_mbit, loss=0, priority=None):
     title = (f"Loss {loss:g} %, " if loss else "") + f"bottleneck of {rate_mbit / 1000:g} Gbit/s, 10 ms there and back"
     queue_kib = rate_mbit * 1_000_000 * 2 * DELAY_MS // 1000 // 8 // 1024
     carry = f"--delay-ms {DELAY_MS} --rate-mbit {rate_mbit} --queue-kib {queue_kib} --loss {loss:g}"
-    return Wire(title, ["--offloads", "off"], carry=carry, priority=priority)
+    return Wire(title, ["--offloads", "cut"], carry=carry, priority=priority)
 
 
 LOSSES = [0.1, 1, 5]
 OFFLOADS = {setting: Wire(f"Offloads {setting}", ["--offloads", setting]) for setting in ("on", "off")}
+CUT = {"cut": Wire("Frames cut by the sender and joined on receipt", ["--offloads", "cut"])}
 JUMBO = {f"{setting}-9000": Wire(f"MTU 9000, offloads {setting}", ["--offloads", setting], mtu=9000)
-         for setting in ("on", "off")}
+         for setting in ("on", "cut", "off")}
 NEAR_LOSS = {f"loss-{loss:g}": Wire(f"Loss {loss:g} %, no delay", ["--offloads", "off", "--loss", f"{loss:g}"])
              for loss in LOSSES}
 FAR_LOSS = {"far": far(3000), **{f"far-{loss:g}": far(3000, loss) for loss in LOSSES}}
@@ -38,6 +39,6 @@ FAR_LOSS = {"far": far(3000), **{f"far-{loss:g}": far(3000, loss) for loss in LO
 SHARED = {"shared": far(1000, priority=0)}
 # What forwards runs on whichever core is free.
 BETWEEN = {f"between-{setting}": Wire(f"A way through a third namespace, offloads {setting}", ["--between", "--offloads", setting])
-           for setting in ("on", "off")}
+           for setting in ("on", "cut")}
 NONE = {"none": Wire("Within one process", None)}
-ALL = {**OFFLOADS, **JUMBO, **NEAR_LOSS, **FAR_LOSS, **SHARED, **BETWEEN, **NONE}
+ALL = {**OFFLOADS, **CUT, **JUMBO, **NEAR_LOSS, **FAR_LOSS, **SHARED, **BETWEEN, **NONE}
