@@ -17,7 +17,7 @@ fn what_is_not_understood_is_refused_with_a_sentence() {
     for (arguments, words) in [
         (&["--colour"][..], "\"--colour\" is no option"),
         (&["--mtu"], "--mtu needs a value"),
-        (&["--offloads", "maybe", "--with", "true"], "on or off, not \"maybe\""),
+        (&["--offloads", "maybe", "--with", "true"], "on, cut or off, not \"maybe\""),
         (&["--loss", "some", "--with", "true"], "a share in percent, not \"some\""),
         (&["--server", "true"], "give --server and --client"),
         (&["--between", "--wire", "true", "--with", "true"], "--between needs the ends joined"),

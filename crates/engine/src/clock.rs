@@ -1,6 +1,5 @@
 //! The only clock of the product: monotonic, counted from the first time anybody asked.
 
-use std::cell::Cell;
 use std::sync::OnceLock;
 
 use weft_base::Instant;
@@ -21,14 +20,14 @@ const MOMENT_CYCLES: u64 = 4_000;
 
 /// About now: what this thread's last look at the clock said, if that was a moment ago.
 ///
-/// The kernel's clock waits for all that was begun before it is read, which for a small message is as long as the rest of its
+/// What only decides whether to wait for company asks this (decision 0024). The kernel's clock waits for all that was begun before it is read, which for a small message is as long as the rest of its
 /// sending. The processor's own counter says whether it has moved; a thread that was moved to another core whose counter is
 /// behind finds the difference too large and looks.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn about() -> Instant {
     thread_local! {
-        static LAST: Cell<(u64, Instant)> = const { Cell::new((0, Instant::ZERO)) };
+        static LAST: std::cell::Cell<(u64, Instant)> = const { std::cell::Cell::new((0, Instant::ZERO)) };
     }
     // SAFETY: every x86-64 processor has the instruction, and Linux lets user space have it.
     let cycles = unsafe { std::arch::x86_64::_rdtsc() };

@@ -112,7 +112,7 @@ pub(crate) fn may_gather(slot: &Slot, live: &Live) -> bool {
             !live.is_dialogue() && (live.joins_many() || clock::about() - slot.sent_at() < live.quantum())
         }
         // [CDP-COA-7] what the user asked for
-        Gather::Delay(delay) => !slot.has_gathered_for(clock::about(), delay.min(DELAY_MAX)),
+        Gather::Delay(_) => !slot.has_gathered_for(clock::about(), slot.gather.delay()),
     }
 }
 
