@@ -217,7 +217,10 @@ class _Connection:
             yield f"CDP-SACK-7 (offset {offset})"
         if not named <= self.numbers:
             yield "CDP-ACK-7 (names what was never sent)"
-        lost = {each for each in self.held - named if offset <= (each - full - 1) & _ALL < offset + 8 * len(piece[4:])}
+        # [CDP-SACK-7] one that is not full says that nothing is held after it
+        told = 8 * len(piece[4:])
+        end = offset + told if told == cdp.FAR_SACK_BITS else 2**63
+        lost = {each for each in self.held - named if offset <= (each - full - 1) & _ALL < end}
         if lost:
             yield f"CDP-SACK-3 ({', '.join(f'{each:x}' for each in lost)})"
         self.held |= named

@@ -64,7 +64,7 @@ impl Config {
         self
     }
 
-    /// How often an idle worker looks around before it sleeps; 200 by default. `u32::MAX` is for ever, nearly.
+    /// How often an idle worker looks around before it sleeps; 200 by default, and once at least. `u32::MAX` is for ever, nearly.
     #[must_use]
     pub fn spins(mut self, looks: u32) -> Self {
         self.spins = looks.max(1);

@@ -62,6 +62,8 @@ pub struct EndWatch {
     acknowledges: u64,
     promised: u64,
     reported: Ranges,
+    /// It has sent a FARSACK.
+    names_far: bool,
     sent: Sent,
 }
 
@@ -97,6 +99,7 @@ impl EndWatch {
             acknowledges: 0,
             promised: 0,
             reported: Ranges::default(),
+            names_far: false,
             sent: Sent::default(),
         }
     }
@@ -344,11 +347,18 @@ impl EndWatch {
         // [CDP-SACK-3] what was reported once stays, as far as the bitmaps reach; PIN need not report
         if kind == Kind::Ack && may_report {
             let reach = count + 1 + u64::from(Sack::BITS_MAX);
-            let piece = tlvs.far_sack.as_ref().map_or(0..0, |piece| {
-                let from = count + 1 + u64::from(piece.offset());
-                // [CDP-SACK-7] a piece that is not full says that nothing is held after it
-                from..if piece.bits() < FarSack::BITS_MAX { u64::MAX } else { from + u64::from(piece.bits()) }
-            });
+            let piece = match &tlvs.far_sack {
+                Some(piece) => {
+                    self.names_far = true;
+                    let from = count + 1 + u64::from(piece.offset());
+                    let is_full = piece.bits() == FarSack::BITS_MAX;
+                    // [CDP-SACK-7] a piece that is not full says that nothing is held after it
+                    from..if is_full { from + u64::from(piece.bits()) } else { u64::MAX }
+                }
+                // [CDP-SACK-7] once there was one, none says the same of all beyond SACK
+                None if self.names_far => reach..u64::MAX,
+                None => 0..0,
+            };
             let is_forgotten =
                 |number: &u64| (*number < reach || piece.contains(number)) && !told.contains(number);
             let forgotten = self.reported.from(count + 1).find(is_forgotten);

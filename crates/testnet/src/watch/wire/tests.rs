@@ -193,6 +193,23 @@ fn a_forgotten_report_fires() {
     assert_eq!(found(end.ack(1, 16, &[])), Invariant::Acknowledged);
 }
 
+/// [CDP-SACK-7] A FARSACK that is not full leaves nothing out behind it, nor is one left out once there was one.
+#[test]
+fn a_forgotten_report_far_out_fires() {
+    let mut end = Opened::new();
+    end.arrive(Kind::Data, 578, 1, 5);
+    let mut ack = |words: &[u64]| {
+        let far_sack = (!words.is_empty()).then(|| FarSack::new(512, words.iter().copied()));
+        let next = end.watch.next();
+        end.control(Kind::Ack, next, 1, 16, &Tlvs { far_sack, ..Tlvs::default() })
+    };
+    ack(&[]).unwrap();
+    ack(&[0, 1 << 63]).unwrap();
+    assert_eq!(found(ack(&[0])), Invariant::Acknowledged);
+    assert_eq!(found(ack(&[])), Invariant::Acknowledged);
+    ack(&[0, 1 << 63]).unwrap();
+}
+
 #[test]
 fn a_packet_without_number_that_does_not_carry_the_next_one_fires() {
     let mut end = Opened::new();
