@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Loss by itself is no signal. More loss than noise explains is: it lowers a ceiling for what is in flight, by a part
-//! of itself, and outside a probe takes the rate down to what still arrives until the next one. Probes raise the
+//! of itself, and outside a probe takes the rate down to what still arrives until the next one. Where no queue was to be
+//! seen, that is taken back if as much is lost when less is sent. Probes raise the
 //! ceiling by steps that depend little on how high it is, so that flows which share a path come to share it evenly.
 //! The scheme is that of the BBR family; rounds instead of seconds pace its turns, because a round trip in a cluster
 //! is a thousandth of one in the Internet, and clumps of acknowledgements, which there are longer than the round
@@ -101,6 +102,8 @@ pub struct Model {
     round: Round,
     losses: Losses,
     noise: Noise,
+    /// The losses answered last, if there was no queue to be seen: until the next probe they may prove to be noise.
+    judged: Option<Losses>,
     /// When congestion was answered last.
     reacted_at: Instant,
     clumps: Clumps,
@@ -132,6 +135,7 @@ impl Model {
             round: Round::default(),
             losses: Losses::default(),
             noise: Noise::default(),
+            judged: None,
             reacted_at: now,
             clumps: Clumps::default(),
             goal: 0.0,
@@ -187,9 +191,10 @@ impl Model {
         self.rounds_left = rounds;
     }
 
-    /// Share of lost packets that is no sign of congestion. A rate that doubled in spite of losses is not bounded by them.
+    /// Share of lost packets that is no sign of congestion. A rate that doubled in spite of losses is not bounded by them,
+    /// nor is one that Startup tries, almost three times what is known to arrive, without a queue to be seen.
     fn tolerated(&self) -> f64 {
-        if self.phase == Phase::Startup && self.rounds_below_goal == 0 {
+        if self.phase == Phase::Startup && (self.rounds_below_goal == 0 || self.noise.is_short()) {
             NOISE_MAX
         } else {
             self.noise.tolerated()
@@ -212,6 +217,7 @@ impl Model {
     /// Tries for more than is known to be there.
     fn enter_up(&mut self) {
         self.bandwidth.end_cycle();
+        self.judged = None;
         self.bounds.rate = f64::INFINITY;
         self.step = (self.held_by_path().sqrt() / 2.0).max(1.0);
         self.goal = self.bandwidth.get() * UP_GROWTH;
@@ -236,6 +242,9 @@ impl Model {
             return self.react(now, round);
         }
         self.losses.add(round);
+        if self.judged.is_some_and(|losses| !losses.is_more_than(self.noise.tolerated())) {
+            return self.acquit();
+        }
         match self.phase {
             Phase::Startup => self.judge_fullness(round),
             Phase::Up => self.judge_probe(round),
@@ -249,7 +258,8 @@ impl Model {
     fn react(&mut self, now: Instant, round: &Round) {
         self.before = self.bounds;
         self.reacted_at = now;
-        self.losses = Losses::default();
+        let losses = std::mem::take(&mut self.losses).with(round);
+        self.judged = (!round.is_marked && self.noise.is_short()).then_some(losses);
         let is_probing = matches!(self.phase, Phase::Startup | Phase::Up);
         if !is_probing {
             self.bounds.rate = (self.rate() * RATE_KEPT).max(round.rate(now).min(self.rate()));
@@ -264,6 +274,20 @@ impl Model {
             }
             Phase::Drain | Phase::Cruise | Phase::Down | Phase::ProbeRtt(_) => {}
         }
+    }
+
+    /// What was lost since, while little was sent, says that the losses answered last were noise: the answer is taken back,
+    /// and the probe that it ended goes on.
+    fn acquit(&mut self) {
+        self.undo();
+        self.is_congested = false;
+        self.enter_up();
+    }
+
+    fn undo(&mut self) {
+        self.judged = None;
+        self.bounds.ceiling = self.bounds.ceiling.max(self.before.ceiling);
+        self.bounds.rate = self.bounds.rate.max(self.before.rate);
     }
 
     /// While more is tried than the path is known to carry, congestion does not wait for the end of the round.
@@ -319,7 +343,10 @@ impl Model {
     fn follow(&mut self, ack: &Ack) {
         let in_flight = f64::from(ack.in_flight);
         match self.phase {
-            Phase::Drain | Phase::Down if in_flight <= self.held_by_path() => self.enter_cruise(ack.now),
+            // losses without a queue are judged by what is lost in these rounds, so all of them are needed
+            Phase::Drain | Phase::Down if self.judged.is_none() && in_flight <= self.held_by_path() => {
+                self.enter_cruise(ack.now);
+            }
             Phase::ProbeRtt(None) if in_flight <= self.cap() => {
                 let stay = EMPTY_FOR.max(self.srtt.unwrap_or_default());
                 self.phase = Phase::ProbeRtt(Some(ack.now + stay));
@@ -381,8 +408,7 @@ impl Controller for Model {
     }
 
     fn handle_spurious(&mut self, _now: Instant) {
-        self.bounds.ceiling = self.bounds.ceiling.max(self.before.ceiling);
-        self.bounds.rate = self.bounds.rate.max(self.before.rate);
+        self.undo();
     }
 
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 4 and WINDOW_MAX

@@ -56,14 +56,13 @@ impl Noise {
 
     /// Takes in an acknowledgement over a path of `rate` packets per second.
     pub(super) fn handle_ack(&mut self, ack: &Ack, rate: f64) {
-        if !self.is_of_quiet_time(ack.sent_at) {
-            return;
-        }
         if let (Some(rtt), Some(least)) = (ack.rtt, ack.min_rtt) {
             let (rtt, least) = (rtt.as_secs_f64(), least.as_secs_f64());
             self.is_short = rtt - least <= (SHORT_PACKETS / rate).clamp(SHORT.0 * least, SHORT.1 * least);
         }
-        self.count(0, ack.newly_acked);
+        if self.is_of_quiet_time(ack.sent_at) {
+            self.count(0, ack.newly_acked);
+        }
     }
 
     pub(super) fn handle_loss(&mut self, loss: &Loss) {
@@ -71,6 +70,11 @@ impl Noise {
         if !loss.is_timeout && self.is_of_quiet_time(loss.largest_sent_at) {
             self.count(loss.lost, loss.lost);
         }
+    }
+
+    /// Whether the last round trip was so short that there was hardly a queue.
+    pub(super) fn is_short(&self) -> bool {
+        self.is_short
     }
 
     fn is_of_quiet_time(&self, sent_at: Instant) -> bool {
@@ -108,10 +112,13 @@ impl Losses {
     /// Whether with `round` more was lost than the path's noise explains: beyond the tolerated share by two standard
     /// deviations of a count. A congestion mark is as good as that.
     pub(super) fn is_congested_with(&self, round: &Round, tolerated: f64) -> bool {
-        let lost = self.lost + f64::from(round.lost);
-        let expected = tolerated * (self.packets + f64::from(round.lost) + f64::from(round.delivered));
-        let is_lossy = round.lost > 0 && lost >= LOSSES_MIN && lost > expected + 2.0 * expected.sqrt();
-        is_lossy || round.is_marked
+        round.is_marked || round.lost > 0 && self.with(round).is_more_than(tolerated)
+    }
+
+    /// Whether this is more than the tolerated share explains.
+    pub(super) fn is_more_than(&self, tolerated: f64) -> bool {
+        let expected = tolerated * self.packets;
+        self.lost >= LOSSES_MIN && self.lost > expected + 2.0 * expected.sqrt()
     }
 
     /// Takes in a round that is over and was not congested.
@@ -120,8 +127,13 @@ impl Losses {
             self.lost /= 2.0;
             self.packets /= 2.0;
         }
-        self.lost += f64::from(round.lost);
-        self.packets += f64::from(round.lost) + f64::from(round.delivered);
+        *self = self.with(round);
+    }
+
+    /// These and those of `round`.
+    pub(super) fn with(self, round: &Round) -> Self {
+        let lost = f64::from(round.lost);
+        Self { lost: self.lost + lost, packets: self.packets + lost + f64::from(round.delivered) }
     }
 }
 

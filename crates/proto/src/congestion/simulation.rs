@@ -29,6 +29,8 @@ pub(super) struct Path {
     pub(super) mark_above: Option<u32>,
     /// Acknowledgements arrive only at multiples of this, if it is not zero.
     pub(super) clump: Duration,
+    /// Which packets are lost at random.
+    pub(super) seed: u64,
     /// From this time on the rate is another; only what follows is counted, after a twentieth of the run.
     pub(super) change: Option<(Duration, u64)>,
 }
@@ -114,7 +116,7 @@ pub(super) fn run(path: Path, kinds: &[Kind], time: Duration) -> Outcome {
         flows: kinds.iter().map(|kind| Flow::new(*kind)).collect(),
         events: BinaryHeap::new(),
         order: 0,
-        dice: Jitter::new(42),
+        dice: Jitter::new(path.seed),
         free_at: Instant::ZERO,
         measured_from: Instant::ZERO + path.change.map_or(time / 4, |(at, _)| at + time / 20),
         tally: Tally { delivered: vec![0; kinds.len()], ..Tally::default() },

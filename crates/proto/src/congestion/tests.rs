@@ -147,6 +147,7 @@ const PATH: Path = Path {
     loss_per_mille: 0,
     mark_above: None,
     clump: Duration::ZERO,
+    seed: 42,
     change: None,
 };
 /// A link of about 5 Gbit/s between neighbours.
@@ -264,6 +265,19 @@ fn simulated_model_flows_leave_each_other_a_share_and_drop_little() {
             let outcome = measure(Kind::Model, flows, what, path);
             assert!(outcome.fairness() >= least && outcome.dropped <= 0.06, "{what}: {outcome:?}");
             assert!(outcome.utilisation >= 0.97, "{what}: {outcome:?}");
+        }
+    }
+}
+
+/// A long path that loses packets by itself is found out within a second, whichever packets are lost first.
+#[test]
+fn simulated_model_finds_a_long_path_in_spite_of_its_losses() {
+    for (loss_per_mille, least) in [(50, 0.8), (100, 0.7)] {
+        for seed in 0..16 {
+            let long = Path { rate: 50_000, rtt: Duration::from_millis(10), buffer: 500, ..PATH };
+            let path = Path { loss_per_mille, seed, ..long };
+            let outcome = run(path, &[Kind::Model], Duration::from_secs(1));
+            assert!(outcome.utilisation >= least, "{loss_per_mille} in a thousand, {seed}: {outcome:?}");
         }
     }
 }

@@ -131,6 +131,38 @@ fn congestion_while_probing_sets_a_ceiling_at_once_and_the_next_probe_waits_long
     assert!(rounds.model.is_congested);
 }
 
+/// A probe meets losses without a queue, and as much is lost when less is sent.
+#[test]
+fn a_reaction_to_what_proves_to_be_noise_is_taken_back_and_the_probe_goes_on() {
+    let mut rounds = Rounds::new(800);
+    rounds.pass_until(Phase::Up);
+    rounds.pass();
+    rounds.lose(100);
+    assert_eq!(rounds.model.phase, Phase::Down);
+    let ceiling = rounds.model.bounds.ceiling;
+    rounds.pass();
+    assert_eq!((rounds.model.phase, rounds.model.bounds.ceiling), (Phase::Down, ceiling));
+    rounds.lose(100);
+    rounds.pass();
+    assert_eq!(rounds.model.phase, Phase::Up, "{:?}", rounds.model);
+    assert!(rounds.model.bounds.ceiling > ceiling);
+}
+
+/// The same where nothing is lost when less is sent.
+#[test]
+fn a_reaction_to_losses_that_end_with_the_probe_stays() {
+    let mut rounds = Rounds::new(800);
+    rounds.pass_until(Phase::Up);
+    rounds.pass();
+    rounds.lose(100);
+    let ceiling = rounds.model.bounds.ceiling;
+    rounds.pass_until(Phase::Cruise);
+    for _ in 0..10 {
+        rounds.pass();
+        assert_eq!((rounds.model.phase, rounds.model.bounds.ceiling), (Phase::Cruise, ceiling));
+    }
+}
+
 /// What was sent before a reaction is answered by it, also if its loss is heard of later.
 #[test]
 fn one_reaction_answers_a_round_trip() {
