@@ -1,9 +1,9 @@
-//! A second socket, connected to the one peer with whom single packets go to and fro.
+//! A second socket, connected to the one peer with whom single packets go to and fro, or who sends a flood.
 //!
 //! For a connected socket the kernel keeps the route of what leaves and knows the socket of what arrives; it looks both
-//! up anew for each packet of a shared one. That is 0.8 µs of a round trip of 8 µs, at either end. Such a socket takes
-//! all packets of its peer, so it exists only while they come one at a time (`rhythm`): it has no part in joining, and a
-//! run of packets moves the peer back to the shared socket.
+//! up anew for each packet of a shared one. That is 0.8 µs of a round trip of 8 µs, at either end, and a tenth of what a
+//! packet costs that is joined with no other. Such a socket takes all packets of its peer and has no part in joining, so
+//! it exists only while they come one at a time, or in runs that the kernel did not join (`rhythm`).
 //!
 //! Nothing is lost on the way back: the socket is connected to a port of the peer that sends nothing, so that what the
 //! peer sends from then on arrives at the shared socket, and is read until it is empty. A packet that the kernel was just
@@ -25,8 +25,10 @@ use super::options;
 pub(super) enum Mode {
     /// Nothing.
     Off,
-    /// The packets of its peer, to and fro.
+    /// The packets of its peer, to and fro, which come one at a time.
     On,
+    /// The packets of its peer, to and fro, which come in runs.
+    Flood,
     /// What lies in it is still to be read.
     Ending,
 }
@@ -52,6 +54,7 @@ impl Direct {
     pub(super) fn mode(&self) -> Mode {
         match self.mode.load(Ordering::Relaxed) {
             mode if mode == Mode::On as u8 => Mode::On,
+            mode if mode == Mode::Flood as u8 => Mode::Flood,
             mode if mode == Mode::Ending as u8 => Mode::Ending,
             _ => Mode::Off,
         }
@@ -59,6 +62,11 @@ impl Direct {
 
     fn set_mode(&self, mode: Mode) {
         self.mode.store(mode as u8, Ordering::Relaxed);
+    }
+
+    /// What comes from its peer comes one at a time now.
+    pub(super) fn note_ebb(&self) {
+        self.set_mode(Mode::On);
     }
 
     /// The socket is empty: if its peer uses the shared one again, nothing more comes.
@@ -73,9 +81,16 @@ impl Direct {
         self.socket.get()?.as_ref().map(AsRawFd::as_raw_fd)
     }
 
-    /// Gives `peer` the second socket, if the system has one.
+    /// Gives `peer` the second socket, for packets that come as `mode` says, if the system has one.
     #[cold]
-    pub(super) fn begin(&self, shared: &Socket, local: SocketAddr, buffer_bytes: usize, peer: SocketAddr) {
+    pub(super) fn begin(
+        &self,
+        shared: &Socket,
+        local: SocketAddr,
+        buffer_bytes: usize,
+        peer: SocketAddr,
+        mode: Mode,
+    ) {
         let mut held = self.lock();
         let socket = self.socket.get_or_init(|| open(shared, local, buffer_bytes, peer).ok());
         // A peer that cannot be reached just now does not answer either: the shared socket does.
@@ -83,7 +98,7 @@ impl Direct {
             && socket.connect(&options::target(peer, local.is_ipv6()).into()).is_ok()
         {
             *held = Some(peer);
-            self.set_mode(Mode::On);
+            self.set_mode(mode);
         }
     }
 
@@ -103,7 +118,7 @@ impl Direct {
     /// The descriptor to send to `to` by, for as long as the guard lives.
     #[inline]
     pub(super) fn way_to(&self, to: SocketAddr) -> Option<(RawFd, MutexGuard<'_, Option<SocketAddr>>)> {
-        if self.mode() != Mode::On {
+        if !matches!(self.mode(), Mode::On | Mode::Flood) {
             return None;
         }
         let held = self.peer.try_lock().ok()?;

@@ -8,9 +8,12 @@ use std::sync::atomic::Ordering;
 
 use super::address::{self, Storage};
 use super::direct::Mode;
-use super::rhythm::Next;
+use super::rhythm::{Flood, Next};
 use super::{Udp, refusals};
 use crate::{RecvBatch, recv_batch::REGION_BYTES};
+
+#[cfg(test)]
+mod tests;
 
 /// Room for one control message with an integer, aligned as control messages are.
 #[repr(C, align(8))]
@@ -29,7 +32,8 @@ enum Arrival {
 }
 
 impl Udp {
-    /// Receives until the socket is empty or the batch full; from the peer that has a socket of its own, one packet.
+    /// Receives until the socket is empty or the batch full; from the peer that has a socket of its own, one packet if
+    /// they come one at a time.
     pub(super) fn recv_batch(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         let mut count = match self.direct.mode() {
             Mode::Off => {
@@ -37,17 +41,14 @@ impl Udp {
                 return if count > 0 { Ok(count) } else { self.recv_late(batch) };
             }
             Mode::On => self.recv_direct(batch)?,
+            Mode::Flood => return self.recv_flood(batch),
             Mode::Ending => self.recv_rest(batch)?,
         };
         if self.direct.mode() == Mode::On {
             if !batch.rhythm.is_look_due(count) {
                 return Ok(count);
             }
-            let others = self.recv_shared(batch)?;
-            if batch.rhythm.note_others(others) {
-                self.direct.end(self.local.is_ipv6());
-            }
-            return Ok(count + others);
+            return Ok(count + self.recv_others(batch)?);
         }
         if self.direct.mode() == Mode::Off {
             count += self.recv_shared(batch)?;
@@ -68,13 +69,56 @@ impl Udp {
                 }
                 Arrival::Again => errors += 1,
                 Arrival::Packets(1, from) if count == 0 && batch.rhythm.is_sparse() => {
-                    if batch.rhythm.note_lone(from) && self.direct.mode() == Mode::Off {
-                        self.direct.begin(&self.socket, self.local, self.buffer_bytes, from);
+                    if batch.rhythm.note_lone(from) {
+                        self.begin_direct(from, Mode::On);
                     }
                     return Ok(1);
                 }
-                Arrival::Packets(more, _) => count += more,
+                Arrival::Packets(more, from) => {
+                    count += more;
+                    if batch.rhythm.note_run(from, more) {
+                        self.begin_direct(from, Mode::Flood);
+                    }
+                }
             }
+        }
+        Ok(count)
+    }
+
+    fn begin_direct(&self, peer: SocketAddr, mode: Mode) {
+        if self.direct.mode() == Mode::Off {
+            self.direct.begin(&self.socket, self.local, self.buffer_bytes, peer, mode);
+        }
+    }
+
+    /// The shared socket's packets while a peer has a socket of its own.
+    fn recv_others(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        let others = self.recv_shared(batch)?;
+        if batch.rhythm.note_others(others) {
+            self.direct.end(self.local.is_ipv6());
+        }
+        Ok(others)
+    }
+
+    /// A peer's packets, which come in runs, from its own socket. What the shared one holds of them came before.
+    fn recv_flood(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        let mut count = 0;
+        if batch.rhythm.is_draining() {
+            count += self.recv_shared(batch)?;
+            if batch.room() == 0 {
+                return Ok(count);
+            }
+            batch.rhythm.note_drained();
+        }
+        let (of_flood, _) = self.recv_until_empty(batch)?;
+        count += of_flood;
+        match batch.rhythm.note_flood(of_flood) {
+            Flood::GoesOn => {}
+            Flood::Ebbed => self.direct.note_ebb(),
+            Flood::Over => self.direct.end(self.local.is_ipv6()),
+        }
+        if batch.rhythm.is_flood_look_due() {
+            count += self.recv_others(batch)?;
         }
         Ok(count)
     }
@@ -101,19 +145,25 @@ impl Udp {
     /// What lies in the socket of a peer that is to use the shared one again.
     #[cold]
     fn recv_rest(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        let Some(fd) = self.direct.fd() else { return Ok(0) };
+        let (count, is_empty) = self.recv_until_empty(batch)?;
+        if is_empty {
+            self.direct.note_empty();
+        }
+        Ok(count)
+    }
+
+    /// Reads the second socket until it is empty, which is told, or the batch full.
+    fn recv_until_empty(&self, batch: &mut RecvBatch) -> io::Result<(usize, bool)> {
+        let Some(fd) = self.direct.fd() else { return Ok((0, true)) };
         let (mut count, mut errors) = (0, 0);
         while batch.room() > 0 && errors < ERRORS_MAX {
             match self.recv_plain(fd, batch)? {
-                Arrival::Nothing => {
-                    self.direct.note_empty();
-                    break;
-                }
+                Arrival::Nothing => return Ok((count, true)),
                 Arrival::Again => errors += 1,
                 Arrival::Packets(more, _) => count += more,
             }
         }
-        Ok(count)
+        Ok((count, false))
     }
 
     /// What the kernel was delivering to the second socket when that was found empty for the last time. Nobody else takes it,
@@ -247,49 +297,4 @@ fn segment_bytes(message: &libc::msghdr) -> Option<usize> {
         next = unsafe { libc::CMSG_NXTHDR(message, header) };
     }
     None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Link, SendBatch, wait};
-
-    fn send(from: &Udp, to: SocketAddr) {
-        let mut batch = SendBatch::new();
-        batch.push_slice(to, b"packet");
-        from.send(&mut batch).unwrap();
-    }
-
-    /// Waits until something can be read, and takes it.
-    fn receive(at: &Udp, batch: &mut RecvBatch) {
-        while batch.is_empty() {
-            let fds: Vec<RawFd> = [at.poll_fd(), at.second_fd()].into_iter().flatten().collect();
-            wait(&fds, None).unwrap();
-            at.recv(batch).unwrap();
-        }
-        batch.drain().for_each(drop);
-    }
-
-    #[test]
-    fn what_comes_to_the_second_socket_after_its_end_is_received_and_wakes_nobody_for_ever() {
-        let bind = || Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let (here, there) = (bind(), bind());
-        let (mut at_here, mut at_there) = (RecvBatch::new(), RecvBatch::new());
-        while here.direct.mode() != Mode::On {
-            send(&here, there.local);
-            receive(&there, &mut at_there);
-            send(&there, here.local);
-            receive(&here, &mut at_here);
-        }
-        // As if the kernel had delivered it a moment after the socket was found empty.
-        send(&there, here.local);
-        let second = here.second_fd().unwrap();
-        wait(&[second], None).unwrap();
-        here.direct.end(false);
-        here.direct.note_empty();
-        assert_eq!(here.direct.mode(), Mode::Off);
-        let came: usize = (0..100).map(|_| here.recv(&mut at_here).unwrap()).sum();
-        assert_eq!(came, 1);
-        assert_eq!(wait(&[second], Some(std::time::Duration::ZERO)).unwrap(), 0);
-    }
 }

@@ -1,9 +1,16 @@
-//! How packets come: in runs, or one at a time from one peer, each after a wait or an answer (a ping-pong).
+//! How packets come: in runs, which the kernel joins or does not (a flood), or one at a time from one peer, each after a
+//! wait or an answer (a ping-pong).
 
 use std::net::SocketAddr;
 
 /// Lone packets in a row from one peer before it is worth a socket of its own.
 const RUN: u32 = 32;
+/// Packets in a row from one peer, none of them joined with another, before that is a flood, which is worth one as well.
+const FLOOD: u32 = 256;
+/// Packets of a flood after which the shared socket shows whether they would be joined by now.
+const FLOOD_MAX: u32 = 1 << 16;
+/// Turns of a flood between two looks at the shared socket.
+const FLOOD_LOOK_EVERY: u32 = 8;
 /// Packets that lay there at once, each of them answered, before they count as a run all the same.
 const AT_ONCE_MAX: u32 = 32;
 /// Turns between two looks at the shared socket while a peer has its own.
@@ -29,6 +36,22 @@ pub(crate) struct Rhythm {
     sends: u64,
     turns: u32,
     weight: u32,
+    /// Packets of the partner in a row that the kernel joined with no other, up to [`FLOOD`].
+    singles: u32,
+    /// Packets that the present flood may still bring.
+    flood_left: u32,
+    /// Packets of the present flood that lie in the shared socket come first.
+    is_draining: bool,
+}
+
+/// What a turn of a flood says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Flood {
+    GoesOn,
+    /// Packets come one at a time now.
+    Ebbed,
+    /// It is time to see whether the kernel joins packets.
+    Over,
 }
 
 /// What a packet from the partner's own socket says.
@@ -60,16 +83,78 @@ impl Rhythm {
     #[inline]
     pub(crate) fn note_lone(&mut self, from: SocketAddr) -> bool {
         self.is_sparse = false;
-        if self.partner != Some(from) {
-            self.partner = Some(from);
-            self.run = 0;
-        }
+        self.meet(from);
         self.run += 1;
         if self.run < RUN {
             return false;
         }
         (self.run, self.at_once, self.turns, self.weight) = (0, 0, 0, WEIGHT_MAX);
         true
+    }
+
+    fn meet(&mut self, from: SocketAddr) {
+        if self.partner != Some(from) {
+            self.partner = Some(from);
+            (self.run, self.singles) = (0, 0);
+        }
+    }
+
+    /// Packets came that were not alone, `count` of them joined. True when their sender floods, and is worth a socket of
+    /// its own.
+    #[inline]
+    pub(crate) fn note_run(&mut self, from: SocketAddr, count: usize) -> bool {
+        self.meet(from);
+        self.singles = if count == 1 { self.singles + 1 } else { 0 };
+        if self.singles < FLOOD {
+            return false;
+        }
+        (self.run, self.singles, self.turns, self.weight) = (0, 0, 0, WEIGHT_MAX);
+        (self.flood_left, self.is_draining, self.is_sparse) = (FLOOD_MAX, true, false);
+        true
+    }
+
+    /// Whether packets of the flood may still lie in the shared socket.
+    #[inline]
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining
+    }
+
+    /// The shared socket holds no more of the flood.
+    pub(crate) fn note_drained(&mut self) {
+        self.is_draining = false;
+    }
+
+    /// The flood brought `count` packets in one turn.
+    #[inline]
+    pub(crate) fn note_flood(&mut self, count: usize) -> Flood {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.flood_left = self.flood_left.saturating_sub(count);
+        self.weight = self.weight.saturating_add(count).min(WEIGHT_MAX);
+        match count {
+            0 => {}
+            1 => self.run += 1,
+            _ => self.run = 0,
+        }
+        if self.flood_left == 0 {
+            self.run = 0;
+            Flood::Over
+        } else if self.run >= RUN {
+            (self.run, self.at_once) = (0, 0);
+            Flood::Ebbed
+        } else {
+            Flood::GoesOn
+        }
+    }
+
+    /// Whether it is time for a look at the shared socket, in a turn of a flood.
+    #[inline]
+    pub(crate) fn is_flood_look_due(&mut self) -> bool {
+        self.turns += 1;
+        let is_due = self.turns >= FLOOD_LOOK_EVERY;
+        if is_due {
+            self.turns = 0;
+        }
+        is_due
     }
 
     /// A packet came from the partner's own socket, after so many send calls.
@@ -156,6 +241,36 @@ mod tests {
         let mut rhythm = partnered();
         assert!((0..u64::from(AT_ONCE_MAX)).all(|sends| rhythm.note_direct(sends + 1) == Next::Stop));
         assert_eq!(rhythm.note_direct(1000), Next::GoOn);
+    }
+
+    #[test]
+    fn packets_in_a_row_that_nothing_joins_are_a_flood() {
+        let mut rhythm = Rhythm::default();
+        assert!((1..FLOOD).all(|_| !rhythm.note_run(peer(1), 1)));
+        assert!(!rhythm.note_run(peer(1), 2), "joined");
+        assert!((1..FLOOD).all(|_| !rhythm.note_run(peer(1), 1)));
+        assert!(!rhythm.note_run(peer(2), 1), "another peer");
+        assert!((2..FLOOD).all(|_| !rhythm.note_run(peer(2), 1)));
+        assert!(rhythm.note_run(peer(2), 1) && rhythm.is_draining());
+    }
+
+    #[test]
+    fn a_flood_ebbs_or_is_looked_into_after_a_while() {
+        let flooded = || {
+            let mut rhythm = Rhythm::default();
+            assert_eq!((0..FLOOD).filter(|_| rhythm.note_run(peer(1), 1)).count(), 1);
+            rhythm
+        };
+        let mut rhythm = flooded();
+        assert!((1..FLOOD_MAX / 64).all(|_| rhythm.note_flood(64) == Flood::GoesOn));
+        assert_eq!(rhythm.note_flood(64), Flood::Over);
+        let mut rhythm = flooded();
+        assert!(
+            (1..RUN).all(|_| rhythm.note_flood(1) == Flood::GoesOn && rhythm.note_flood(0) == Flood::GoesOn)
+        );
+        assert_eq!(rhythm.note_flood(2), Flood::GoesOn);
+        assert!((1..RUN).all(|_| rhythm.note_flood(1) == Flood::GoesOn));
+        assert_eq!(rhythm.note_flood(1), Flood::Ebbed);
     }
 
     #[test]

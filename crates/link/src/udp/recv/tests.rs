@@ -1,0 +1,81 @@
+//! The second socket, as the link uses it on the loopback interface.
+
+use super::*;
+use crate::{Link, SendBatch, UdpOptions, wait};
+
+fn send(from: &Udp, to: SocketAddr) {
+    let mut batch = SendBatch::new();
+    batch.push_slice(to, b"packet");
+    from.send(&mut batch).unwrap();
+}
+
+/// Waits until something can be read, and takes it.
+fn receive(at: &Udp, batch: &mut RecvBatch) {
+    while batch.is_empty() {
+        let fds: Vec<RawFd> = [at.poll_fd(), at.second_fd()].into_iter().flatten().collect();
+        wait(&fds, None).unwrap();
+        at.recv(batch).unwrap();
+    }
+    batch.drain().for_each(drop);
+}
+
+#[test]
+fn what_comes_to_the_second_socket_after_its_end_is_received_and_wakes_nobody_for_ever() {
+    let bind = || Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let (here, there) = (bind(), bind());
+    let (mut at_here, mut at_there) = (RecvBatch::new(), RecvBatch::new());
+    while here.direct.mode() != Mode::On {
+        send(&here, there.local);
+        receive(&there, &mut at_there);
+        send(&there, here.local);
+        receive(&here, &mut at_here);
+    }
+    // As if the kernel had delivered it a moment after the socket was found empty.
+    send(&there, here.local);
+    let second = here.second_fd().unwrap();
+    wait(&[second], None).unwrap();
+    here.direct.end(false);
+    here.direct.note_empty();
+    assert_eq!(here.direct.mode(), Mode::Off);
+    let came: usize = (0..100).map(|_| here.recv(&mut at_here).unwrap()).sum();
+    assert_eq!(came, 1);
+    assert_eq!(wait(&[second], Some(std::time::Duration::ZERO)).unwrap(), 0);
+}
+
+/// Numbered packets that nothing joins arrive once and in order, through both sockets, beside those of another peer.
+#[test]
+fn a_flood_keeps_its_order_through_every_change_of_socket_and_others_are_heard() {
+    let options = UdpOptions { gso: false, ..UdpOptions::default() };
+    let bind = || Udp::bind_with("127.0.0.1:0".parse().unwrap(), &options).unwrap();
+    let (here, peer, other) = (bind(), bind(), bind());
+    let (mut batch, mut packets) = (SendBatch::new(), RecvBatch::new());
+    let (mut next, mut others, mut modes) = (0_u32, 0, Vec::new());
+    for number in 0..100_000_u32 {
+        batch.push_slice(here.local, &number.to_be_bytes());
+        if number % 16 != 15 {
+            continue;
+        }
+        peer.send(&mut batch).unwrap();
+        if number % 1_600 == 15 {
+            send(&other, here.local);
+        }
+        while here.recv(&mut packets).unwrap() > 0 {}
+        for packet in packets.drain() {
+            if packet.from == peer.local {
+                assert_eq!(packet.bytes[..], next.to_be_bytes());
+                next += 1;
+            } else {
+                others += 1;
+            }
+        }
+        if modes.last() != Some(&here.direct.mode()) {
+            modes.push(here.direct.mode());
+        }
+    }
+    while others < 63 {
+        receive(&here, &mut packets);
+        others += 1;
+    }
+    assert_eq!(next, 100_000);
+    assert!(modes.starts_with(&[Mode::Off, Mode::Flood, Mode::Off, Mode::Flood]), "{modes:?}");
+}
