@@ -11,7 +11,7 @@
 //!
 //! What gathered leaves with the next send after the quantum, with the next receive or turn of the connection, with
 //! [`Engine::flush`](crate::Engine::flush), or by the service thread, which is called once per burst and then watches
-//! every [`WATCH_NAP`]; so nothing waits longer than about [`WATCH_NAP`] + [`QUANTUM`], far below the 1 ms of
+//! every [`WATCH_NAP`]; so nothing waits longer than about [`WATCH_NAP`] + [`QUANTUM_BUSY`], far below the 1 ms of
 //! [CDP-COA-7].
 //!
 //! Races:
@@ -62,17 +62,19 @@ const DELAY_MAX: Duration = Duration::from_micros(900);
 /// How long after a transmission small sends gather.
 pub(crate) const QUANTUM: Duration = Duration::from_micros(5);
 /// The same while sends keep coming.
-const QUANTUM_BUSY: Duration = Duration::from_micros(20);
+const QUANTUM_BUSY: Duration = Duration::from_micros(40);
 /// So many that gathered in one quantum keep coming.
 const KEEP_COMING: u32 = 8;
 /// While they do, one of so many looks at the clock; the others join those that gather already.
-const LOOK_EVERY: u32 = 4;
+const LOOK_EVERY: u32 = 8;
 /// Bytes that are a batch: they leave at once.
-const BATCH_BYTES: usize = 24 << 10;
+const BATCH_BYTES: usize = 48 << 10;
 /// Bytes of a stream that may wait for their first transmission.
 const UNSENT_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a stream that make a batch of full packets; less waits for more while sends come one after the other.
 const CORK_BYTES: usize = crate::outbox::BATCH_BYTES;
+/// How long after a transmission the rest of a stream waits for that.
+const CORK_TIME: Duration = Duration::from_micros(20);
 /// How often the service thread looks while messages gather.
 pub(crate) const WATCH_NAP: Duration = Duration::from_micros(60);
 /// How long it keeps looking after the last burst.
@@ -121,7 +123,7 @@ pub(crate) fn may_gather(slot: &Slot, live: &Live) -> bool {
 pub(crate) fn cork(slot: &Slot, live: &Live, now: Instant) -> usize {
     let is_busy = slot.service() == Service::Stream
         && slot.gather != Gather::Off
-        && now - slot.sent_at() < QUANTUM_BUSY
+        && now - slot.sent_at() < CORK_TIME
         && !live.is_dialogue();
     if is_busy { CORK_BYTES } else { 0 }
 }
@@ -163,7 +165,7 @@ impl Core {
         if !live.is_corked {
             return;
         }
-        let is_late = now - slot.sent_at() >= QUANTUM_BUSY;
+        let is_late = now - slot.sent_at() >= CORK_TIME;
         live.set_cork(if is_late { 0 } else { CORK_BYTES });
     }
 
