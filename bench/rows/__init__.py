@@ -32,10 +32,15 @@ def all_rows():
 
 def bulk():
     # Joined messages fill a packet each.
-    joined = {wire: str(wire.mtu - 28) for wire in wires.ALL.values()}
+    sizes = {wire: str(wire.mtu - 28) for wire in wires.ALL.values()}
+
+    def joined(test):
+        return lambda bench: kernel(test, "--size", sizes[bench.wire], "--spin")(bench)
+
     yield Row("bulk", [*wires.OFFLOADS, *wires.CUT, *wires.JUMBO], [GBIT, CPU], "tcp", {
         "tcp": kernel("tcp", "--size", "131072"),
-        "udp-joined": lambda bench: kernel("udp-joined", "--size", joined[bench.wire], "--spin")(bench),
+        "udp-joined": joined("udp-joined"),
+        "udp-spliced": joined("udp-spliced"),
         "quinn": quinn("stream", "--size", "131072"),
         "ucx": ucx("tag_bw", 131072, 10_000),
         "weft": Weft.stream(),

@@ -29,6 +29,8 @@ pub enum Test {
     Udp,
     /// UDP, messages joined for the kernel to cut and joined by the kernel on receipt.
     UdpJoined,
+    /// As joined, from pages that are given to the kernel instead of copied by it.
+    UdpSpliced,
     /// UDP, one message there and back.
     UdpPing,
     /// Ethernet frames of a packet socket, one message there and back.
@@ -115,7 +117,7 @@ fn answer(mut control: &TcpStream) -> io::Result<()> {
     let cpu = cpu_seconds();
     let mut tally = match request.test {
         Test::Tcp | Test::TcpPing => tcp::serve(&request, control)?,
-        Test::Udp | Test::UdpJoined | Test::UdpPing => udp::serve(&request, control)?,
+        Test::Udp | Test::UdpJoined | Test::UdpSpliced | Test::UdpPing => udp::serve(&request, control)?,
         Test::RingPing => ring::serve(&request, control)?,
     };
     tally.cpu_seconds = cpu_seconds() - cpu;
@@ -148,7 +150,7 @@ pub fn run(request: &Request, choices: &Choices, address: SocketAddr) -> io::Res
     let mut outcome = match request.test {
         Test::Tcp => tcp::send(request, choices, data)?,
         Test::TcpPing => tcp::ping(request, choices, data)?,
-        Test::Udp | Test::UdpJoined => udp::send(request, choices, data)?,
+        Test::Udp | Test::UdpJoined | Test::UdpSpliced => udp::send(request, choices, data)?,
         Test::UdpPing => udp::ping(request, choices, data)?,
         Test::RingPing => ring::ping(request, choices)?,
     };

@@ -25,7 +25,9 @@ fn tcp_delivers_what_was_sent() {
 
 #[test]
 fn udp_delivers_no_more_than_was_sent() {
-    for (test, spin) in [(Test::Udp, false), (Test::UdpJoined, false), (Test::Udp, true)] {
+    for (test, spin) in
+        [(Test::Udp, false), (Test::UdpJoined, false), (Test::UdpSpliced, false), (Test::Udp, true)]
+    {
         let outcome = measure(test, 1000, spin);
         assert!(outcome.arrived.messages > 0 && outcome.arrived.messages <= outcome.sent, "{outcome:?}");
         assert_eq!(outcome.arrived.bytes, outcome.arrived.messages * 1000);

@@ -1,7 +1,9 @@
-//! Kernel UDP: messages one by one, messages joined for the kernel to cut, and messages there and back.
+//! Kernel UDP: messages one by one, messages joined for the kernel to cut, copied or given as pages, and messages there and
+//! back.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::{Choices, Outcome, Request, Tally, Test, any_port, say_ready};
@@ -15,6 +17,8 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const DESERTED: Duration = Duration::from_secs(5);
 /// Room for whatever arrives with one call.
 const PIECE_BYTES: usize = 1 << 16;
+/// Pages that are given to the kernel in turn.
+const PAGES_BYTES: usize = 64 * PIECE_BYTES;
 
 pub(super) fn serve(request: &Request, control: &TcpStream) -> io::Result<Tally> {
     let socket = UdpSocket::bind(any_port(control)?)?;
@@ -26,11 +30,15 @@ pub(super) fn serve(request: &Request, control: &TcpStream) -> io::Result<Tally>
         ready()?;
         return echo(&socket);
     }
-    if request.test == Test::UdpJoined {
+    if is_joined(request) {
         sockets::set(&socket, libc::SOL_UDP, libc::UDP_GRO, 1)?;
     }
     ready()?;
     drain(request, &socket)
+}
+
+fn is_joined(request: &Request) -> bool {
+    matches!(request.test, Test::UdpJoined | Test::UdpSpliced)
 }
 
 /// Counts what arrives. A joined buffer is a whole number of messages, and the size tells how many.
@@ -98,7 +106,7 @@ fn say_end(socket: &UdpSocket) {
 
 pub(super) fn send(request: &Request, choices: &Choices, data: SocketAddr) -> io::Result<Outcome> {
     let socket = connect(data)?;
-    let per_call = if request.test == Test::UdpJoined {
+    let per_call = if is_joined(request) {
         let size = i32::try_from(request.size).map_err(io::Error::other)?;
         sockets::set(&socket, libc::SOL_UDP, libc::UDP_SEGMENT, size)?;
         (65_000 / request.size).clamp(1, 64)
@@ -106,11 +114,16 @@ pub(super) fn send(request: &Request, choices: &Choices, data: SocketAddr) -> io
         1
     };
     let message = vec![0xA5; request.size * per_call];
+    let mut pages = (request.test == Test::UdpSpliced).then(Pages::new).transpose()?;
     let (started, mut sent) = (Instant::now(), 0);
     while started.elapsed() < choices.time {
         // The clock is not asked for every message.
         for _ in 0..16 {
-            match socket.send(&message) {
+            let done = match &mut pages {
+                Some(pages) => pages.send(&socket, &message),
+                None => socket.send(&message),
+            };
+            match done {
                 Ok(_) => sent += per_call as u64,
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
                 Err(error) => return Err(error),
@@ -122,6 +135,44 @@ pub(super) fn send(request: &Request, choices: &Choices, data: SocketAddr) -> io
     }
     say_end(&socket);
     Ok(Outcome { sent, ..Outcome::default() })
+}
+
+/// A pipe through which pages go to a socket: who receives copies from them, the sender's kernel does not.
+///
+/// They are written to again when all the others have been. What is under way then holds the new bytes, which are the same
+/// here; a transport would have to wait for acknowledgements.
+struct Pages {
+    memory: Vec<u8>,
+    next: usize,
+    pipe: [OwnedFd; 2],
+}
+
+impl Pages {
+    fn new() -> io::Result<Self> {
+        let mut fds = [0; 2];
+        // SAFETY: there is room for two descriptors.
+        if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: both are new and nobody else's.
+        let pipe = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        Ok(Self { memory: vec![0; PAGES_BYTES], next: 0, pipe })
+    }
+
+    /// Sends a copy of `message`, of one piece at most, from pages that stay where they are.
+    fn send(&mut self, socket: &UdpSocket, message: &[u8]) -> io::Result<usize> {
+        let piece = &mut self.memory[self.next..self.next + message.len()];
+        piece.copy_from_slice(message);
+        self.next = (self.next + PIECE_BYTES) % PAGES_BYTES;
+        let pieces = libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: piece.len() };
+        // SAFETY: the memory lives as long as `self`, which outlives what is under way by the end of the test.
+        let given = unsafe { libc::vmsplice(self.pipe[1].as_raw_fd(), &raw const pieces, 1, 0) };
+        let given = usize::try_from(given).map_err(|_| io::Error::last_os_error())?;
+        let (from, to, no_place) = (self.pipe[0].as_raw_fd(), socket.as_raw_fd(), std::ptr::null_mut());
+        // SAFETY: two descriptors of ours, and no places in files.
+        let sent = unsafe { libc::splice(from, no_place, to, no_place, given, 0) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
 }
 
 pub(super) fn ping(request: &Request, choices: &Choices, data: SocketAddr) -> io::Result<Outcome> {
