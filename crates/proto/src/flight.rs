@@ -228,6 +228,11 @@ impl Flight {
         self.segments.front()
     }
 
+    /// The data of the number at that place.
+    pub(crate) fn payload(&self, at: usize) -> &Bytes {
+        &self.segments[at].payload
+    }
+
     /// A new number is being sent.
     pub(crate) fn push(&mut self, now: Instant, payload: Bytes, eom: bool, fin: bool) {
         let stamp = self.rate.stamp(now, self.in_flight);
@@ -533,7 +538,7 @@ impl Flight {
     }
 
     /// The segment `at` numbers after SND.UNA is being sent again; returns its number.
-    pub(crate) fn resend(&mut self, now: Instant, at: usize) -> (Seq, Segment) {
+    pub(crate) fn resend(&mut self, now: Instant, at: usize) -> (Seq, &Segment) {
         let stamp = self.rate.stamp(now, self.in_flight);
         let segment = &mut self.segments[at];
         if segment.place == Place::Lost {
@@ -546,7 +551,7 @@ impl Flight {
         segment.sent_at = now;
         segment.transmissions = segment.transmissions.saturating_add(1);
         segment.stamp = stamp;
-        (self.una + at as u64, segment.clone())
+        (self.una + at as u64, segment)
     }
 
     /// Forgets all (row 30) and returns how many numbers that were; SND.NXT stays.

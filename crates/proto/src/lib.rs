@@ -71,7 +71,7 @@ pub mod rtt;
 
 pub use close::CloseResult;
 pub use config::{Config, KeepAlive, Secret};
-pub use connection::{Connection, Event, Transmit};
+pub use connection::{Connection, Event, INLINE_BYTES, Transmit};
 pub use error::{Errno, Error, RecvError, SendError, Waited};
 pub use inbox::{Message, Received};
 pub use lifecycle::State;

@@ -39,7 +39,7 @@ use crate::sender::Sender;
 use crate::stats::{Stats, Verdicts};
 use crate::timers::{Timer, Timers};
 
-pub use output::Transmit;
+pub use output::{INLINE_BYTES, Transmit};
 
 /// Something the user of a connection waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

@@ -16,12 +16,17 @@ use crate::sender::Numbered;
 use crate::stats::LimitedBy;
 use crate::timers::Timer;
 
+/// Data segments of up to this many bytes are laid behind the head, so that such packets lie end to end in the caller's
+/// buffer; larger ones stay where they are.
+pub const INLINE_BYTES: usize = 2048;
+
 /// One packet to be sent: its head lies in the buffer that was handed to `poll_transmit`, its body follows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Where the head lies: the header and, in control packets, the TLVs.
+    /// Where the head lies: the header and, in control packets, the TLVs; with a data segment of at most [`INLINE_BYTES`], the
+    /// whole packet.
     pub head: Range<usize>,
-    /// The data segment.
+    /// A larger data segment.
     pub body: Bytes,
     /// The packet exceeds the present limit of the path and may be cut by IP (CDP-MTU-6).
     pub may_fragment: bool,
@@ -50,18 +55,23 @@ impl Connection {
         {
             return Some(probe);
         }
-        let transmit = self
+        let first = self
             .transmit_cookie(now, head)
             .or_else(|| self.transmit_mtu_probe(now, head))
             .or_else(|| self.transmit_pin(now, head))
             .or_else(|| self.transmit_challenge(now, head))
-            .or_else(|| self.transmit_feedback(now, head))
-            .or_else(|| self.transmit_numbered(now, head))
-            .or_else(|| self.transmit_ack(now, head));
-        if transmit.is_none() {
+            .or_else(|| self.transmit_feedback(now, head));
+        if first.is_some() {
+            return first;
+        }
+        if let Some(numbered) = self.next_number(now) {
+            return Some(self.transmit_number(now, numbered, head));
+        }
+        let last = self.transmit_ack(now, head);
+        if last.is_none() {
             self.settle(now);
         }
-        transmit
+        last
     }
 
     /// RST|ACK or the refusal of a SYN|ACK, and then nothing.
@@ -190,12 +200,12 @@ impl Connection {
         needs_tlvs.then(|| self.transmit_pure_ack(now, head))
     }
 
-    fn transmit_numbered(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
+    fn next_number(&mut self, now: Instant) -> Option<Numbered> {
         if self.cookie.is_some() {
             return None;
         }
         match self.sender.poll(now, &mut self.timers, &mut self.stats) {
-            Ok(numbered) => Some(self.transmit_number(now, numbered, head)),
+            Ok(numbered) => Some(numbered),
             Err(verdict) => {
                 self.note_verdict(now, verdict);
                 None
@@ -235,12 +245,19 @@ impl Connection {
         let start = head.len();
         // [CDP-MTU-6] one that exceeds the present limit of its path may be cut by IP, all others may not
         let is_default = numbered.path == self.paths().default_path();
-        let may_fragment = numbered.payload.len() > usize::from(self.sender.mtu.limit(is_default));
-        emit_data(head, header, &numbered.payload, self.agreed.sealed);
+        let payload = self.sender.flight.payload(numbered.at);
+        let may_fragment = payload.len() > usize::from(self.sender.mtu.limit(is_default));
+        emit_data(head, header, payload, self.agreed.sealed);
+        let body = if payload.len() <= INLINE_BYTES {
+            head.extend_from_slice(payload);
+            Bytes::new()
+        } else {
+            payload.clone()
+        };
         self.stats.packets_sent += 1;
         Transmit {
             head: start..head.len(),
-            body: numbered.payload,
+            body,
             may_fragment,
             attempt: numbered.attempt,
             path: numbered.path,

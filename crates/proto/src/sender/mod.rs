@@ -3,7 +3,6 @@
 mod output;
 mod recovery;
 
-use bytes::Bytes;
 use weft_base::{Instant, Seq, limits};
 use weft_wire::{FarSack, Sack};
 
@@ -23,10 +22,11 @@ use crate::timers::Timers;
 const DUPLICATE_ACKS: u32 = 3;
 
 /// A numbered packet that is to be sent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbered {
     pub(crate) seq: Seq,
-    pub(crate) payload: Bytes,
+    /// Its place in the flight, where its data lies.
+    pub(crate) at: usize,
     pub(crate) eom: bool,
     pub(crate) fin: bool,
     /// 0 for the first transmission, k for retransmission k.

@@ -115,27 +115,29 @@ impl Sender {
         if self.flight.is_empty() {
             self.progress_at = now;
         }
-        self.flight.push(now, payload.clone(), eom, fin);
         stats.numbers_sent += 1;
         stats.bytes_sent += payload.len() as u64;
+        let at = self.flight.len();
+        self.flight.push(now, payload, eom, fin);
         self.note_sent(now, false, timers);
         let path = self.flight.paths().default_path();
-        Some(Numbered { seq, payload, eom, fin, attempt: 0, path })
+        Some(Numbered { seq, at, eom, fin, attempt: 0, path })
     }
 
     fn resend(&mut self, now: Instant, at: usize, timers: &mut Timers, stats: &mut Stats) -> Numbered {
         let (seq, segment) = self.flight.resend(now, at);
         stats.retransmitted += 1;
-        self.note_sent(now, at == 0, timers);
         // [CDP-SEQ-6] the same data segment and the same EOM
-        Numbered {
+        let numbered = Numbered {
             seq,
-            payload: segment.payload,
+            at,
             eom: segment.eom,
             fin: segment.fin,
             attempt: u32::from(segment.transmissions) - 1,
             path: segment.way.last(),
-        }
+        };
+        self.note_sent(now, at == 0, timers);
+        numbered
     }
 
     fn note_sent(&mut self, now: Instant, oldest: bool, timers: &mut Timers) {
