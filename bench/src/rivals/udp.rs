@@ -149,14 +149,7 @@ struct Pages {
 
 impl Pages {
     fn new() -> io::Result<Self> {
-        let mut fds = [0; 2];
-        // SAFETY: there is room for two descriptors.
-        if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: both are new and nobody else's.
-        let pipe = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
-        Ok(Self { memory: vec![0; PAGES_BYTES], next: 0, pipe })
+        Ok(Self { memory: vec![0; PAGES_BYTES], next: 0, pipe: pipe()? })
     }
 
     /// Sends a copy of `message`, of one piece at most, from pages that stay where they are.
@@ -171,8 +164,23 @@ impl Pages {
         let (from, to, no_place) = (self.pipe[0].as_raw_fd(), socket.as_raw_fd(), std::ptr::null_mut());
         // SAFETY: two descriptors of ours, and no places in files.
         let sent = unsafe { libc::splice(from, no_place, to, no_place, given, 0) };
-        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+        let sent = usize::try_from(sent).map_err(|_| io::Error::last_os_error());
+        if !matches!(sent, Ok(bytes) if bytes == given) {
+            // What is left in the pipe would be in the way of the next message.
+            self.pipe = pipe()?;
+        }
+        sent
     }
+}
+
+fn pipe() -> io::Result<[OwnedFd; 2]> {
+    let mut fds = [0; 2];
+    // SAFETY: there is room for two descriptors.
+    if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: both are new and nobody else's.
+    Ok(fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
 pub(super) fn ping(request: &Request, choices: &Choices, data: SocketAddr) -> io::Result<Outcome> {
