@@ -1,5 +1,6 @@
 """How each contender is run, and what is taken from its results: a value for each metric."""
 
+import contextlib
 import glob
 import itertools
 import json
@@ -40,6 +41,8 @@ class Bench:
 
     def __init__(self, programs, seconds, wire):
         self.programs, self.seconds, self.wire = programs, seconds, wire
+        # Where several clients are to start at the same time, whatever their servers need before.
+        self.together = None
         self.on_server, self.on_client = (shlex.split(os.environ.get(key, "")) for key in ("WEFT_ON_SERVER", "WEFT_ON_CLIENT"))
         self.server = os.environ.get("WEFT_SERVER")
         # Where there is a second way to the server, it has a second address.
@@ -53,6 +56,12 @@ class Bench:
 
     def start(self, command):
         return subprocess.Popen(self.on_server + command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def start_together(self):
+        """Waits until the other one is as far; not for one that has failed."""
+        if self.together:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                self.together.wait(timeout=5)
 
     def text(self, command, seconds=None):
         """What `command` prints on the client's side. A slow way empties its queues for a while."""
@@ -133,6 +142,7 @@ def ucx(test, size, per_second):
 
 def run_rival(bench, program, port, arguments, factor, host=None):
     seconds = bench.seconds * factor
+    bench.start_together()
     result = bench.ask([program, "run", *arguments, f"{host or bench.server}:{port}", "--seconds", str(seconds)], seconds)
     if "bytes" in result:
         result["cpu_s_per_gb"] = per_gb(result["client_cpu_s"] + result["server_cpu_s"], result["bytes"])
@@ -179,6 +189,7 @@ class Weft:
         server = bench.start([path, "perf", "--server", *server_options])
         time.sleep(0.3)
         try:
+            bench.start_together()
             return bench.ask([path, *client, "--json", host], seconds)
         finally:
             stop(server)
@@ -262,6 +273,7 @@ def beside(first, second, of):
 
     def measure(bench):
         results = [None, None]
+        bench.together = threading.Barrier(2)
 
         def run(index, contender):
             try:
@@ -274,6 +286,7 @@ def beside(first, second, of):
             thread.start()
         for thread in threads:
             thread.join()
+        bench.together = None
         for result in results:
             if isinstance(result, Failed):
                 raise result
