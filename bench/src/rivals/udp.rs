@@ -1,9 +1,9 @@
 //! Kernel UDP: messages one by one, messages joined for the kernel to cut, copied or given as pages, and messages there and
 //! back.
 
-use std::io;
+use std::io::{self, PipeReader, PipeWriter};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use super::{Choices, Outcome, Request, Tally, Test, any_port, say_ready};
@@ -144,12 +144,12 @@ pub(super) fn send(request: &Request, choices: &Choices, data: SocketAddr) -> io
 struct Pages {
     memory: Vec<u8>,
     next: usize,
-    pipe: [OwnedFd; 2],
+    pipe: (PipeReader, PipeWriter),
 }
 
 impl Pages {
     fn new() -> io::Result<Self> {
-        Ok(Self { memory: vec![0; PAGES_BYTES], next: 0, pipe: pipe()? })
+        Ok(Self { memory: vec![0; PAGES_BYTES], next: 0, pipe: io::pipe()? })
     }
 
     /// Sends a copy of `message`, of one piece at most, from pages that stay where they are.
@@ -159,28 +159,18 @@ impl Pages {
         self.next = (self.next + PIECE_BYTES) % PAGES_BYTES;
         let pieces = libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: piece.len() };
         // SAFETY: the memory lives as long as `self`, which outlives what is under way by the end of the test.
-        let given = unsafe { libc::vmsplice(self.pipe[1].as_raw_fd(), &raw const pieces, 1, 0) };
+        let given = unsafe { libc::vmsplice(self.pipe.1.as_raw_fd(), &raw const pieces, 1, 0) };
         let given = usize::try_from(given).map_err(|_| io::Error::last_os_error())?;
-        let (from, to, no_place) = (self.pipe[0].as_raw_fd(), socket.as_raw_fd(), std::ptr::null_mut());
+        let (from, to, no_place) = (self.pipe.0.as_raw_fd(), socket.as_raw_fd(), std::ptr::null_mut());
         // SAFETY: two descriptors of ours, and no places in files.
         let sent = unsafe { libc::splice(from, no_place, to, no_place, given, 0) };
         let sent = usize::try_from(sent).map_err(|_| io::Error::last_os_error());
         if !matches!(sent, Ok(bytes) if bytes == given) {
             // What is left in the pipe would be in the way of the next message.
-            self.pipe = pipe()?;
+            self.pipe = io::pipe()?;
         }
         sent
     }
-}
-
-fn pipe() -> io::Result<[OwnedFd; 2]> {
-    let mut fds = [0; 2];
-    // SAFETY: there is room for two descriptors.
-    if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: both are new and nobody else's.
-    Ok(fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
 pub(super) fn ping(request: &Request, choices: &Choices, data: SocketAddr) -> io::Result<Outcome> {

@@ -19,6 +19,9 @@ pub(crate) const BATCH_BYTES: usize = 63 << 10;
 /// Packets likewise.
 const BATCH_PACKETS: usize = 128;
 
+// What the machine lays behind a head is what the link would have laid there.
+const _: () = assert!(weft_proto::INLINE_BYTES == weft_link::INLINE_BYTES);
+
 /// Packets, claims and wakes of one operation or turn.
 #[derive(Default)]
 pub(crate) struct Outbox {

@@ -228,7 +228,7 @@ impl Flight {
         self.segments.front()
     }
 
-    /// The data of the number at that place.
+    /// The data of the segment `at` numbers after SND.UNA.
     pub(crate) fn payload(&self, at: usize) -> &Bytes {
         &self.segments[at].payload
     }

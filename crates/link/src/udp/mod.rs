@@ -41,7 +41,8 @@ pub struct UdpOptions {
     pub gso: bool,
     /// Whether to let the kernel join packets that arrive (`UDP_GRO`), if it can.
     pub gro: bool,
-    /// Whether a peer with whom single packets go to and fro gets a connected socket beside the shared one.
+    /// Whether a peer with whom single packets go to and fro, or whose packets come in runs that the kernel does not join,
+    /// gets a connected socket beside the shared one.
     pub direct: bool,
     /// Bytes wanted for the kernel's send buffer and for its receive buffer; the kernel may give less.
     pub buffer_bytes: usize,

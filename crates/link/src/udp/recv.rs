@@ -70,14 +70,14 @@ impl Udp {
                 Arrival::Again => errors += 1,
                 Arrival::Packets(1, from) if count == 0 && batch.rhythm.is_sparse() => {
                     if batch.rhythm.note_lone(from) {
-                        self.begin_direct(from, Mode::On);
+                        self.begin_direct(batch, from, Mode::On);
                     }
                     return Ok(1);
                 }
                 Arrival::Packets(more, from) => {
                     count += more;
                     if batch.rhythm.note_run(from, more) {
-                        self.begin_direct(from, Mode::Flood);
+                        self.begin_direct(batch, from, Mode::Flood);
                     }
                 }
             }
@@ -85,9 +85,13 @@ impl Udp {
         Ok(count)
     }
 
-    fn begin_direct(&self, peer: SocketAddr, mode: Mode) {
-        if self.direct.mode() == Mode::Off {
-            self.direct.begin(&self.socket, self.local, self.buffer_bytes, peer, mode);
+    fn begin_direct(&self, batch: &mut RecvBatch, peer: SocketAddr, mode: Mode) {
+        if self.direct.mode() != Mode::Off {
+            return;
+        }
+        self.direct.begin(&self.socket, self.local, self.buffer_bytes, peer, mode);
+        if self.direct.mode() == Mode::Flood {
+            batch.rhythm.begin_flood();
         }
     }
 

@@ -105,12 +105,17 @@ impl Rhythm {
     pub(crate) fn note_run(&mut self, from: SocketAddr, count: usize) -> bool {
         self.meet(from);
         self.singles = if count == 1 { self.singles + 1 } else { 0 };
-        if self.singles < FLOOD {
-            return false;
+        let is_flood = self.singles >= FLOOD;
+        if is_flood {
+            self.singles = 0;
         }
-        (self.run, self.singles, self.turns, self.weight) = (0, 0, 0, WEIGHT_MAX);
+        is_flood
+    }
+
+    /// Who floods has a socket of its own from now on.
+    pub(crate) fn begin_flood(&mut self) {
+        (self.run, self.turns, self.weight) = (0, 0, WEIGHT_MAX);
         (self.flood_left, self.is_draining, self.is_sparse) = (FLOOD_MAX, true, false);
-        true
     }
 
     /// Whether packets of the flood may still lie in the shared socket.
@@ -251,14 +256,15 @@ mod tests {
         assert!((1..FLOOD).all(|_| !rhythm.note_run(peer(1), 1)));
         assert!(!rhythm.note_run(peer(2), 1), "another peer");
         assert!((2..FLOOD).all(|_| !rhythm.note_run(peer(2), 1)));
-        assert!(rhythm.note_run(peer(2), 1) && rhythm.is_draining());
+        assert!(rhythm.note_run(peer(2), 1));
+        assert!(!rhythm.note_run(peer(2), 1), "counted anew");
     }
 
     #[test]
     fn a_flood_ebbs_or_is_looked_into_after_a_while() {
         let flooded = || {
             let mut rhythm = Rhythm::default();
-            assert_eq!((0..FLOOD).filter(|_| rhythm.note_run(peer(1), 1)).count(), 1);
+            rhythm.begin_flood();
             rhythm
         };
         let mut rhythm = flooded();

@@ -14,8 +14,8 @@
 //!
 //! Loss by itself is no signal. More loss than noise explains is: it lowers a ceiling for what is in flight, by a part
 //! of itself, and outside a probe takes the rate down to what still arrives until the next one. Where no queue was to be
-//! seen, that is taken back if as much is lost when less is sent. Probes raise the
-//! ceiling by steps that depend little on how high it is, so that flows which share a path come to share it evenly.
+//! seen, that is taken back if as much is lost when less is sent. Probes raise the ceiling by steps that depend little on
+//! how high it is, so that flows which share a path come to share it evenly.
 //! The scheme is that of the BBR family; rounds instead of seconds pace its turns, because a round trip in a cluster
 //! is a thousandth of one in the Internet, and clumps of acknowledgements, which there are longer than the round
 //! trip, are allowed for in the window.
@@ -191,8 +191,8 @@ impl Model {
         self.rounds_left = rounds;
     }
 
-    /// Share of lost packets that is no sign of congestion. A rate that doubled in spite of losses is not bounded by them,
-    /// nor is one that Startup tries, almost three times what is known to arrive, without a queue to be seen.
+    /// Share of lost packets that is no sign of congestion. A rate that doubled in spite of losses is not bounded by them.
+    /// Nor is one in Startup without a queue to be seen: almost three times what is known to arrive would make one.
     fn tolerated(&self) -> f64 {
         if self.phase == Phase::Startup && (self.rounds_below_goal == 0 || self.noise.is_short()) {
             NOISE_MAX
@@ -242,7 +242,7 @@ impl Model {
             return self.react(now, round);
         }
         self.losses.add(round);
-        if self.judged.is_some_and(|losses| !losses.is_more_than(self.noise.tolerated())) {
+        if matches!(self.phase, Phase::Drain | Phase::Down | Phase::Cruise) && self.was_noise() {
             return self.acquit();
         }
         match self.phase {
@@ -276,14 +276,19 @@ impl Model {
         }
     }
 
-    /// What was lost since, while little was sent, says that the losses answered last were noise: the answer is taken back,
-    /// and the probe that it ended goes on.
+    /// Whether what was lost since, while little was sent, explains the losses answered last.
+    fn was_noise(&self) -> bool {
+        self.judged.is_some_and(|losses| !losses.is_more_than(self.noise.tolerated()))
+    }
+
+    /// The losses answered last were noise: the answer is taken back, and the probe that it ended goes on.
     fn acquit(&mut self) {
         self.undo();
         self.is_congested = false;
         self.enter_up();
     }
 
+    /// Takes the last answer back.
     fn undo(&mut self) {
         self.judged = None;
         self.bounds.ceiling = self.bounds.ceiling.max(self.before.ceiling);

@@ -25,7 +25,7 @@ const DUPLICATE_ACKS: u32 = 3;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbered {
     pub(crate) seq: Seq,
-    /// Its place in the flight, where its data lies.
+    /// How many numbers after SND.UNA: the flight has its data there.
     pub(crate) at: usize,
     pub(crate) eom: bool,
     pub(crate) fin: bool,
