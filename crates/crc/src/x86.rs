@@ -18,7 +18,7 @@ const WORDS_MAX: usize = 511;
 const WORDS_MIN: usize = 6;
 
 /// At `n`: x^(64·n − 33), by which a sum is multiplied that `n` words follow.
-static POWERS: [u32; 2 * WORDS_MAX + 1] = powers();
+pub(crate) static POWERS: [u32; 2 * WORDS_MAX + 1] = powers();
 
 const fn powers() -> [u32; 2 * WORDS_MAX + 1] {
     let mut table = [0; 2 * WORDS_MAX + 1];
@@ -83,7 +83,7 @@ fn times_power(sum: u64, words: usize) -> u64 {
 }
 
 #[target_feature(enable = "sse4.2")]
-fn one_stream(sum: u64, bytes: &[u8]) -> u32 {
+pub(crate) fn one_stream(sum: u64, bytes: &[u8]) -> u32 {
     let (words, rest) = bytes.as_chunks::<8>();
     let sum = words.iter().fold(sum, |sum, word| _mm_crc32_u64(sum, u64::from_le_bytes(*word)));
     #[allow(clippy::cast_possible_truncation)] // a sum has 32 bits
