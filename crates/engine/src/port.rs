@@ -4,6 +4,7 @@
 //! link's descriptor. A blocked user thread that cannot lead waits in `followers` until a leader leaves. The service thread
 //! leads when no user thread has run a turn for a while, and makes room for one that wants to.
 
+use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
@@ -13,7 +14,7 @@ use std::time::Duration;
 use weft_base::Instant;
 use weft_link::{Interest as LinkInterest, Link, LinkInfo, RecvBatch, Waker};
 use weft_sync::{Mutex, SpinLock};
-use weft_wire::Encapsulation;
+use weft_wire::{Encapsulation, Packet};
 
 use crate::counters::Tally;
 use crate::inflow::{Inflow, Window};
@@ -29,6 +30,8 @@ pub(crate) const LEADERS_NAP: Duration = Duration::from_micros(250);
 /// What whoever runs the turn owns.
 pub(crate) struct Turn {
     pub(crate) batch: RecvBatch,
+    /// What passed the checks and has not been handed to its slot; empty between turns.
+    pub(crate) checked: Vec<(Packet, SocketAddr)>,
     pub(crate) window: Window,
     second_fd: Option<RawFd>,
 }
@@ -138,6 +141,7 @@ impl Port {
             link,
             turn: Mutex::new(Turn {
                 batch: RecvBatch::with_budget(TURN_PACKETS),
+                checked: Vec::new(),
                 window: Window::new(now),
                 second_fd: None,
             }),

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::vec::Drain;
 
 use weft_base::Instant;
 use weft_link::{Received, Refusal};
@@ -12,7 +13,7 @@ use crate::core::Core;
 use crate::counters::Drop as Dropped;
 use crate::directory::Source;
 use crate::outbox::Outbox;
-use crate::port::{Port, TURN_PACKETS};
+use crate::port::{Port, TURN_PACKETS, Turn};
 use crate::slot::{Guard, Slot};
 
 /// Who runs the turn.
@@ -50,7 +51,7 @@ impl Core {
         if count > 0 {
             port.counters.busy_turns.add(1);
             port.inflow.note(&mut turn.window, count, now);
-            self.take_in(port, turn.batch.drain(), now, &mut out);
+            self.take_in(port, &mut turn, now, &mut out);
         }
         if turn.batch.has_refusals() {
             self.take_refusals(turn.batch.drain_refusals(), now, &mut out);
@@ -87,58 +88,59 @@ impl Core {
         }
     }
 
-    /// Sorts the packets of a batch to their slots; a run of packets of one flow is looked up and locked once.
-    fn take_in(
-        &self,
-        port: &Port,
-        mut packets: impl Iterator<Item = Received>,
-        now: Instant,
-        out: &mut Outbox,
-    ) {
-        let mut next = self.next_checked(port, &mut packets, now, out);
-        while let Some((packet, from)) = next.take() {
-            let flow = packet.flow();
-            let Some(slot) = self.table.find(&flow) else {
-                self.handle_unknown(port, &packet, from, now, out);
-                next = self.next_checked(port, &mut packets, now, out);
-                continue;
-            };
-            slot.set_home(port.index);
-            let mut live = slot.try_lock();
-            let mut same = Some((packet, from));
-            while let Some((packet, from)) = same.take() {
-                self.give(port, &slot, live.as_mut(), packet, from, now, out);
-                next = self.next_checked(port, &mut packets, now, out);
-                same = next.take_if(|(packet, _)| packet.flow() == flow);
-            }
-            // What others left meanwhile is seen to by the end of the turn, which wants the slot.
-            drop(live);
-            out.touched.push(slot);
-        }
+    /// Takes in what came: all of it is checked before the first packet goes to its slot, so that nobody waits for the bytes
+    /// of a packet that was taken apart a moment ago.
+    fn take_in(&self, port: &Port, turn: &mut Turn, now: Instant, out: &mut Outbox) {
+        let Turn { batch, checked, .. } = turn;
+        self.check(port, batch.drain(), checked, now, out);
+        self.sort(port, checked.drain(..), now, out);
         self.end_turn(now, out);
     }
 
     /// [CDP-CHK-1] The stateless checks, and [CDP-CHK-5] whether it is for us, before any look-up.
-    fn next_checked(
+    fn check(
         &self,
         port: &Port,
-        packets: &mut impl Iterator<Item = Received>,
+        packets: impl Iterator<Item = Received>,
+        checked: &mut Vec<(Packet, SocketAddr)>,
         now: Instant,
         out: &mut Outbox,
-    ) -> Option<(Packet, SocketAddr)> {
-        loop {
-            let Received { from, bytes } = packets.next()?;
-            let packet = match Packet::new_checked(bytes.freeze(), port.encapsulation) {
-                Ok(packet) => packet,
-                Err(refused) => {
-                    self.refuse(refused, from, now, out);
-                    continue;
+    ) {
+        for Received { from, bytes } in packets {
+            match Packet::new_checked(bytes.freeze(), port.encapsulation) {
+                Ok(packet) if self.directory.is_ours(packet.header().destination.node) => {
+                    checked.push((packet, from));
                 }
-            };
-            if self.directory.is_ours(packet.header().destination.node) {
-                return Some((packet, from));
+                Ok(_) => self.drops.count(Dropped::NotOurs),
+                Err(refused) => self.refuse(refused, from, now, out),
             }
-            self.drops.count(Dropped::NotOurs);
+        }
+    }
+
+    /// Sorts packets to their slots; a run of packets of one flow is looked up and locked once.
+    fn sort(
+        &self,
+        port: &Port,
+        mut packets: Drain<'_, (Packet, SocketAddr)>,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        while let Some((packet, from)) = packets.next() {
+            let flow = packet.flow();
+            let Some(slot) = self.table.find(&flow) else {
+                self.handle_unknown(port, &packet, from, now, out);
+                continue;
+            };
+            slot.set_home(port.index);
+            let mut live = slot.try_lock();
+            self.give(port, &slot, live.as_mut(), packet, from, now, out);
+            while packets.as_slice().first().is_some_and(|(packet, _)| packet.flow() == flow) {
+                let Some((packet, from)) = packets.next() else { break };
+                self.give(port, &slot, live.as_mut(), packet, from, now, out);
+            }
+            // What others left meanwhile is seen to by the end of the turn, which wants the slot.
+            drop(live);
+            out.touched.push(slot);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The checked view of one packet, and the stateless checks that lead to it.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use weft_base::limits::SYN_BYTES_MIN;
 use weft_base::{FlowKey, Seq};
 
@@ -159,6 +159,16 @@ impl Packet {
     #[must_use]
     pub fn payload(&self) -> Bytes {
         if self.header.kind.has_tlvs() { Bytes::new() } else { self.bytes.slice(HEADER_LEN..) }
+    }
+
+    /// The data segment, of which this packet was the only holder perhaps; empty in control packets.
+    #[must_use]
+    pub fn into_payload(mut self) -> Bytes {
+        if self.header.kind.has_tlvs() {
+            return Bytes::new();
+        }
+        self.bytes.advance(HEADER_LEN);
+        self.bytes
     }
 
     /// Bytes of the data segment; 0 in control packets.

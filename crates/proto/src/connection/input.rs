@@ -1,8 +1,9 @@
 //! A packet comes in: check, table, act (section 10.1, rows 21 to 50).
 
+use bytes::Bytes;
 use weft_base::Instant;
 use weft_wire::ack::{Acknowledgement, rebuild};
-use weft_wire::{Kind, Packet, Reason, Tlvs};
+use weft_wire::{Header, Kind, Packet, Reason, Tlvs};
 
 use super::{Connection, Event, Unanswered};
 use crate::error::Error;
@@ -19,24 +20,24 @@ impl Connection {
             State::SynReceived => self.handle_in_syn_received(now, &packet),
             State::Closed => self.stats.unexpected += 1,
             State::Established | State::FinWait | State::CloseWait | State::Quiet => {
-                self.handle_synchronized(now, &packet);
+                self.handle_synchronized(now, packet);
             }
         }
     }
 
-    pub(super) fn handle_synchronized(&mut self, now: Instant, packet: &Packet) {
+    pub(super) fn handle_synchronized(&mut self, now: Instant, packet: Packet) {
         match packet.kind() {
             // [CDP-ST-24] a SYN or SYN|ACK in a live connection is challenged
             Kind::Syn | Kind::SynAck if self.state == State::Quiet => self.stats.unexpected += 1,
             Kind::Syn | Kind::SynAck => self.challenge(now),
-            Kind::EchoReset => self.handle_echo_reset(now, packet),
-            Kind::Reset => self.handle_reset(now, packet),
+            Kind::EchoReset => self.handle_echo_reset(now, &packet),
+            Kind::Reset => self.handle_reset(now, &packet),
             Kind::Data | Kind::Ack | Kind::Pin | Kind::Fin => self.handle_numbered(now, packet),
         }
     }
 
     /// [CDP-CHK-4] Undo the seal, then test SEQ, then the ACK number, and only then act.
-    fn handle_numbered(&mut self, now: Instant, packet: &Packet) {
+    fn handle_numbered(&mut self, now: Instant, packet: Packet) {
         let header = packet.header();
         let s = packet.seq(self.agreed.sealed);
         let place = self.receiver.place(s);
@@ -60,7 +61,7 @@ impl Connection {
         }
         self.note_heard(now);
         match acknowledgement {
-            Acknowledgement::Valid(full) => self.handle_acknowledgement(now, full, packet, tlvs),
+            Acknowledgement::Valid(full) => self.handle_acknowledgement(now, full, header, tlvs),
             // [CDP-ACK-4] number, window and SACK are ignored, the rest is processed
             Acknowledgement::Old | Acknowledgement::False => {}
         }
@@ -107,10 +108,9 @@ impl Connection {
         &mut self,
         now: Instant,
         full: weft_base::Seq,
-        packet: &Packet,
+        header: &Header,
         tlvs: Option<&Tlvs>,
     ) {
-        let header = packet.header();
         // [CDP-WND-1] the right edge is full + (WINDOW << scale of the packet's sender)
         let window = u64::from(header.window) << self.agreed.send_scale;
         // [CDP-WND-12] the answer to a PIN is no duplicate acknowledgement
@@ -155,7 +155,7 @@ impl Connection {
         self.handle_path_echo(now, time.echoed);
     }
 
-    fn handle_data(&mut self, now: Instant, s: weft_base::Seq, place: Place, packet: &Packet) {
+    fn handle_data(&mut self, now: Instant, s: weft_base::Seq, place: Place, packet: Packet) {
         let header = packet.header();
         self.receiver.note_congestion(header.ce);
         self.stats.ce_received += u64::from(header.ce);
@@ -163,7 +163,7 @@ impl Connection {
             // [CDP-SEQ-11] before RCV.NXT: acknowledged, and its data ignored
             (Place::Before, _) => self.repeat_ack(now),
             (Place::Within, State::Established | State::FinWait | State::Quiet) => {
-                self.store(now, s, header.eom, packet);
+                self.store(now, s, header.eom, packet.into_payload());
             }
             // [CDP-ST-43] DAT again
             (Place::Within, _) => self.repeat_ack(now),
@@ -186,8 +186,8 @@ impl Connection {
     }
 
     /// [CDP-ST-21] Store, acknowledge, deliver in order; [CDP-ST-36] or advance over it, discard and count.
-    fn store(&mut self, now: Instant, s: weft_base::Seq, eom: bool, packet: &Packet) {
-        let stored = match self.receiver.store(s, eom, packet.payload()) {
+    fn store(&mut self, now: Instant, s: weft_base::Seq, eom: bool, payload: Bytes) {
+        let stored = match self.receiver.store(s, eom, payload) {
             Ok(stored) => stored,
             Err(reason) => return self.end_for_violation(now, reason),
         };
