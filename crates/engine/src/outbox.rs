@@ -62,11 +62,17 @@ impl Outbox {
         !self.batch.is_empty() || !self.claims.is_empty() || !self.crowded_out.is_empty()
     }
 
-    /// Adds a packet whose head was written to the batch.
+    /// Adds a packet whose head was written to the batch. What was made a moment ago is not moved as a whole: a wide read of fields
+    /// that were written one by one waits for the whole packet to leave the core's store buffer.
     #[inline]
-    pub(crate) fn push(&mut self, to: SocketAddr, transmit: Transmit) {
+    pub(crate) fn push(&mut self, to: SocketAddr, transmit: &mut Transmit) {
         self.bytes += transmit.head.len() + transmit.body.len();
-        self.batch.push(to, transmit.head, transmit.body, transmit.may_fragment);
+        let head = transmit.head.clone();
+        if transmit.body.is_empty() {
+            self.batch.push_laid(to, head, transmit.may_fragment);
+        } else {
+            self.batch.push(to, head, std::mem::take(&mut transmit.body), transmit.may_fragment);
+        }
     }
 
     /// Whether it is time to hand the batch to the link.

@@ -162,9 +162,8 @@ impl Core {
             if out.is_full() {
                 break false;
             }
-            let Some(transmit) = live.connection.poll_transmit(now, out.batch.heads_mut()) else {
-                break true;
-            };
+            let mut polled = live.connection.poll_transmit(now, out.batch.heads_mut());
+            let Some(transmit) = &mut polled else { break true };
             // [CDP-LIM-3] echo-form RSTs within the limits of the process
             if !transmit.is_echo_reset || self.may_reset(slot.key().remote.node, now) {
                 out.push(live.send_by(transmit.path, &mut run), transmit);

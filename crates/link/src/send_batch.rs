@@ -96,9 +96,12 @@ impl SendBatch {
     #[inline]
     #[allow(clippy::needless_pass_by_value)] // a large body is kept
     pub fn push(&mut self, to: SocketAddr, head: Range<usize>, body: Bytes, may_fragment: bool) {
+        if body.is_empty() {
+            return self.push_laid(to, head, may_fragment);
+        }
         assert!(head.start <= head.end && head.end <= self.heads.len(), "{head:?} are no bytes of the heads");
         let is_last = head.end == self.heads.len();
-        if body.is_empty() || (is_last && body.len() <= INLINE_BYTES) {
+        if is_last && body.len() <= INLINE_BYTES {
             self.heads.extend_from_slice(&body);
             self.push_inline(to, head.start..head.end + body.len(), may_fragment);
         } else {
@@ -106,6 +109,17 @@ impl SendBatch {
             self.runs.push(Run { to, place: Place::Split(head, body), size, count: 1, may_fragment });
             self.packets += 1;
         }
+    }
+
+    /// Adds the packet that consists of the bytes `packet` of [`SendBatch::heads_mut`].
+    ///
+    /// # Panics
+    /// If they do not lie within the heads.
+    #[inline]
+    pub fn push_laid(&mut self, to: SocketAddr, packet: Range<usize>, may_fragment: bool) {
+        let is_there = packet.start <= packet.end && packet.end <= self.heads.len();
+        assert!(is_there, "{packet:?} are no bytes of the heads");
+        self.push_inline(to, packet, may_fragment);
     }
 
     /// Adds a packet that lies in memory of its own. It stays there if it is large, or continues the packet before it, or is

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use weft_base::FlowKey;
 use weft_base::limits::{MSS_MAX, SYN_BYTES_MIN};
 
-use crate::header::{HEADER_LEN, SEAL, VERSION, parse_addresses, word};
+use crate::header::{HEADER_LEN, VERSION, parse_addresses, word};
 use crate::tlv::{emit as tlv, registry};
+use crate::words::Words;
 use crate::{Header, Kind, Packet, Reason, Tlvs, seal};
 
 /// How a control packet is made.
@@ -70,12 +71,11 @@ pub fn emit_data(head: &mut Vec<u8>, header: &Header, body: &[u8], sealed: bool)
     // [CDP-LIM-11] a packet has at most 65535 bytes
     assert!(body.len() <= usize::from(MSS_MAX), "a data segment of {} bytes fits no packet", body.len());
     debug_assert!(!header.kind.has_tlvs());
-    let mut bytes = Header { length: packet_length(HEADER_LEN + body.len()), ..*header }.emit();
+    let mut words = Header { length: packet_length(HEADER_LEN + body.len()), ..*header }.words();
     if sealed && header.kind.is_sealed() {
-        let checksum = seal::checksum(&bytes, body);
-        apply_seal(&mut bytes, checksum);
+        words = words.sealed(seal::checksum(words, body));
     }
-    head.extend_from_slice(&bytes);
+    head.extend_from_slice(&words.bytes());
 }
 
 /// Appends a whole control packet: header and `tlvs`.
@@ -124,29 +124,22 @@ fn emit_open(head: &mut Vec<u8>, start: usize, tlvs: &Tlvs, options: &Emit) {
 
 /// Writes the header over the first bytes of `packet`, and then the CRC or the seal.
 fn finish(packet: &mut [u8], header: &Header, sealed: bool) {
-    let mut bytes = header.emit();
+    let mut words = header.words();
     let Some((head, rest)) = packet.split_first_chunk_mut::<HEADER_LEN>() else {
         return;
     };
     if header.kind.is_open() {
-        let crc = seal::open_checksum(&bytes, rest, CRC_VALUE_AT);
+        let crc = seal::open_checksum(words, rest, CRC_VALUE_AT);
         rest[CRC_VALUE_AT..CRC_VALUE_AT + 4].copy_from_slice(&crc.to_be_bytes());
     } else if sealed && header.kind.is_sealed() {
         // [CDP-SEAL-7] after all other fields are final
-        let checksum = seal::checksum(&bytes, rest);
-        apply_seal(&mut bytes, checksum);
+        words = words.sealed(seal::checksum(words, rest));
     }
-    *head = bytes;
+    *head = words.bytes();
 }
 
 /// Where [`emit_open`] puts the value of CRC, counted from the first byte after the header.
 const CRC_VALUE_AT: usize = 2;
-
-/// [CDP-SEAL-2] Writes high32(s) XOR C into bytes 16..19.
-fn apply_seal(bytes: &mut [u8; HEADER_LEN], checksum: u32) {
-    let sealed = word(bytes, SEAL.start) ^ checksum;
-    bytes[SEAL].copy_from_slice(&sealed.to_be_bytes());
-}
 
 #[allow(clippy::cast_possible_truncation)] // the callers keep to 65535 bytes
 fn packet_length(len: usize) -> u16 {
@@ -206,7 +199,7 @@ pub fn echo_reset(
         length: packet_length(HEADER_LEN + tlvs.len()),
         window: u16::from_be_bytes([bytes[24], bytes[25]]),
         seq: weft_base::Seq::new((u64::from(word(bytes, 16)) << 32) | u64::from(word(bytes, 20))),
-        ack: seal::checksum(bytes, rest),
+        ack: seal::checksum(Words::read(bytes), rest),
         ..Header::new(Kind::EchoReset, flow)
     };
     head.extend_from_slice(&header.emit());

@@ -5,6 +5,7 @@ use std::fmt;
 use weft_base::{Address, FlowKey, NodeId, Port, Seq};
 
 use crate::DropReason;
+use crate::words::Words;
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 28;
@@ -14,6 +15,7 @@ pub(crate) const VERSION_MASK: u8 = 0xF0;
 /// What forwarders leave alone in byte 0: all but CE and HOP.
 pub(crate) const IMMUTABLE_MASK: u8 = 0xF8;
 /// Where the half of SEQ lies that carries the seal.
+#[cfg(test)]
 pub(crate) const SEAL: std::ops::Range<usize> = 16..20;
 
 pub(crate) const RTX: u8 = 0x08;
@@ -256,17 +258,25 @@ impl Header {
     /// [CDP-HDR-1] The header exactly as drawn.
     #[must_use]
     pub fn emit(&self) -> [u8; HEADER_LEN] {
+        self.words().bytes()
+    }
+
+    #[inline]
+    pub(crate) fn words(&self) -> Words {
         let first = (VERSION << 4) | bit(self.rtx, RTX) | bit(self.ce, CE) | (self.hop & HOP);
         // [CDP-HDR-13] without the ACK flag the ACK number is 0, except in an echo-form RST
         let ack = if self.kind == Kind::Syn { 0 } else { self.ack };
-        let mut bytes = [0; HEADER_LEN];
-        put(&mut bytes, 0, (u32::from(first) << 24) | self.destination.node.get());
-        put(&mut bytes, 4, (u32::from(self.flags()) << 24) | self.source.node.get());
-        put(&mut bytes, 8, pair(self.destination.port.get(), self.source.port.get()));
-        put(&mut bytes, 12, pair(self.length, self.window));
-        bytes[16..24].copy_from_slice(&self.seq.get().to_be_bytes());
-        put(&mut bytes, 24, ack);
-        bytes
+        let [destination, source] = [(first, self.destination), (self.flags(), self.source)]
+            .map(|(high, end)| (u32::from(high) << 24) | end.node.get());
+        Words {
+            nodes: pair(destination, source),
+            ports: pair(
+                halves(self.destination.port.get(), self.source.port.get()),
+                halves(self.length, self.window),
+            ),
+            seq: self.seq.get(),
+            ack,
+        }
     }
 
     /// Byte 4: the kind, and EOM and ECE where they are legal.
@@ -317,12 +327,12 @@ pub(crate) const fn word(bytes: &[u8; HEADER_LEN], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-fn put(bytes: &mut [u8; HEADER_LEN], at: usize, word: u32) {
-    bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
+const fn halves(high: u16, low: u16) -> u32 {
+    ((high as u32) << 16) | low as u32
 }
 
-const fn pair(high: u16, low: u16) -> u32 {
-    ((high as u32) << 16) | low as u32
+const fn pair(high: u32, low: u32) -> u64 {
+    ((high as u64) << 32) | low as u64
 }
 
 const fn bit(on: bool, mask: u8) -> u8 {

@@ -34,6 +34,7 @@ mod sack;
 mod seal;
 pub mod tlv;
 mod transit;
+mod words;
 
 pub use emit::{Emit, Grease, Trigger};
 pub use far_sack::FarSack;

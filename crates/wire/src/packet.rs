@@ -6,6 +6,7 @@ use weft_base::{FlowKey, Seq};
 
 use crate::header::{self, HEADER_LEN, VERSION_MASK, parse_addresses};
 use crate::tlv::parse::{Parsed, parse};
+use crate::words::Words;
 use crate::{Encapsulation, Header, Kind, Tlvs, Trigger, seal};
 
 /// Most bytes after the EtherType of a frame that may be padded (CDP-HDR-10).
@@ -181,7 +182,7 @@ impl Packet {
     #[must_use]
     pub fn checksum(&self) -> u32 {
         match self.bytes.split_first_chunk() {
-            Some((head, rest)) => seal::checksum(head, rest),
+            Some((head, rest)) => seal::checksum(Words::read(head), rest),
             None => 0,
         }
     }
@@ -239,7 +240,7 @@ impl Packet {
 
     fn open_checksum(&self, value_at: usize) -> Option<u32> {
         let (head, rest) = self.bytes.split_first_chunk()?;
-        Some(seal::open_checksum(head, rest, value_at))
+        Some(seal::open_checksum(Words::read(head), rest, value_at))
     }
 }
 

@@ -1,0 +1,62 @@
+//! The header as words in registers.
+//!
+//! It is put together, masked and sealed here and then stored in the pieces in which it is read again: what is stored in small
+//! pieces and read in large ones must leave the core's store buffer first, behind all that was stored before it.
+
+use crate::header::{HEADER_LEN, IMMUTABLE_MASK};
+
+/// Three words of 64 bits and one of 32, each as its bytes say in network order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Words {
+    /// Both nodes, version and flags.
+    pub(crate) nodes: u64,
+    /// Both ports, LENGTH and WINDOW.
+    pub(crate) ports: u64,
+    /// SEQ, sealed or not.
+    pub(crate) seq: u64,
+    /// The low half of the ACK number.
+    pub(crate) ack: u32,
+}
+
+impl Words {
+    #[inline]
+    pub(crate) fn read(bytes: &[u8; HEADER_LEN]) -> Self {
+        let (words, _) = bytes.as_chunks::<8>();
+        let [.., a, b, c, d] = *bytes;
+        Self {
+            nodes: u64::from_be_bytes(words[0]),
+            ports: u64::from_be_bytes(words[1]),
+            seq: u64::from_be_bytes(words[2]),
+            ack: u32::from_be_bytes([a, b, c, d]),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn bytes(self) -> [u8; HEADER_LEN] {
+        let mut bytes = [0; HEADER_LEN];
+        bytes[..8].copy_from_slice(&self.nodes.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.ports.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.seq.to_be_bytes());
+        bytes[24..].copy_from_slice(&self.ack.to_be_bytes());
+        bytes
+    }
+
+    /// Without what forwarders may change: CE and HOP.
+    #[inline]
+    pub(crate) fn immutable(self) -> Self {
+        let mutable = u64::from(!IMMUTABLE_MASK) << 56;
+        Self { nodes: self.nodes & !mutable, ..self }
+    }
+
+    /// With zero in bytes 16..19, the half of SEQ that is sealed.
+    #[inline]
+    pub(crate) fn unsealed(self) -> Self {
+        Self { seq: self.seq & u64::from(u32::MAX), ..self }
+    }
+
+    /// [CDP-SEAL-2] With high32(s) XOR C in bytes 16..19.
+    #[inline]
+    pub(crate) fn sealed(self, checksum: u32) -> Self {
+        Self { seq: self.seq ^ (u64::from(checksum) << 32), ..self }
+    }
+}
