@@ -10,13 +10,13 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-use bytes::Bytes;
 use weft_base::{Instant, Seq, limits};
 use weft_wire::FarSack;
 
 use self::reordering::Reordering;
 use crate::numbers::{NumberSet, numbers_of};
 use crate::paths::{Paths, Tallies, Way};
+use crate::queue::Piece;
 use crate::rate;
 use crate::rtt::Rtt;
 
@@ -37,7 +37,7 @@ pub(crate) enum Place {
 /// What a number was spent on (CDP-SEQ-6: it stays that).
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
-    pub(crate) payload: Bytes,
+    pub(crate) piece: Piece,
     pub(crate) eom: bool,
     pub(crate) fin: bool,
     pub(crate) place: Place,
@@ -229,18 +229,18 @@ impl Flight {
     }
 
     /// The data of the segment `at` numbers after SND.UNA.
-    pub(crate) fn payload(&self, at: usize) -> &Bytes {
-        &self.segments[at].payload
+    pub(crate) fn piece(&self, at: usize) -> Piece {
+        self.segments[at].piece
     }
 
     /// A new number is being sent.
-    pub(crate) fn push(&mut self, now: Instant, payload: Bytes, eom: bool, fin: bool) {
+    pub(crate) fn push(&mut self, now: Instant, piece: Piece, eom: bool, fin: bool) {
         let stamp = self.rate.stamp(now, self.in_flight);
         self.in_flight += 1;
-        self.bytes += payload.len();
+        self.bytes += piece.len();
         let (place, way) = (Place::InFlight, Way::first(self.paths));
         self.segments.push_back(Segment {
-            payload,
+            piece,
             eom,
             fin,
             place,
@@ -259,7 +259,7 @@ impl Flight {
             usize::try_from(full.distance_from(self.una)).unwrap_or(usize::MAX).min(self.segments.len());
         for nth in 0..count {
             let Some(segment) = self.segments.pop_front() else { break };
-            self.bytes -= segment.payload.len();
+            self.bytes -= segment.piece.len();
             progress.fin |= segment.fin;
             progress.acked += 1;
             self.una += 1;
@@ -348,13 +348,13 @@ impl Flight {
             Place::Held => {}
         }
         progress.delivered += 1;
-        progress.bytes += segment.payload.len() as u64;
+        progress.bytes += segment.piece.len() as u64;
         progress.sent_at = progress.sent_at.max(segment.sent_at);
         if self.tallies.is_none() || segment.way.is_by_default(self.paths) {
             progress.on_path += 1;
             self.rate.handle_acked(now, &segment.stamp);
         }
-        progress.large |= segment.payload.len() > self.large_bytes;
+        progress.large |= segment.piece.len() > self.large_bytes;
         // [CDP-RTX-3] neither a sample, nor a sign that a time-out was in error
         if !is_news {
             return;

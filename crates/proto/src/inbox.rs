@@ -267,21 +267,28 @@ impl Inbox {
         }
     }
 
+    /// Frames are given back when all is copied: each takes an instruction that waits for every byte that was written before it.
     fn read_bytes(&mut self, buffer: &mut [u8]) -> Option<Received> {
-        let mut at = 0;
+        let (mut at, mut whole) = (0, 0);
         self.entries.front()?;
-        while at < buffer.len() {
-            let Some(Entry::Packet(payload)) = self.entries.front_mut() else { break };
+        for entry in &mut self.entries {
+            let Entry::Packet(payload) = entry else { break };
             let len = payload.len().min(buffer.len() - at);
             buffer[at..at + len].copy_from_slice(&payload[..len]);
             at += len;
-            if len == payload.len() {
-                self.drop_front();
-            } else {
+            if len < payload.len() {
                 payload.advance(len);
+                break;
             }
+            whole += 1;
         }
+        self.drop_packets(whole);
         Some(Received { len: at, truncated: 0, end_of_file: false })
+    }
+
+    fn drop_packets(&mut self, count: u32) {
+        self.entries.drain(..count as usize);
+        self.slots_used -= count;
     }
 
     fn read_message(&mut self, buffer: &mut [u8]) -> Option<Received> {

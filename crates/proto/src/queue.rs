@@ -1,6 +1,6 @@
-//! What the user has sent and no number has been given to yet.
+//! What the user has sent: in packets that have a number yet or none, until the peer has acknowledged it.
 //!
-//! Bytes are copied once, from the user's buffer into a chunk; packets are slices of that chunk. In datagram
+//! Bytes are copied once, from the user's buffer into a chunk; packets are pieces of that chunk. In datagram
 //! service messages are cut into packets as they come, so that small ones share the packet that is still open
 //! (section 7, "Coalescing"); a stream is cut when it leaves, so that a later change of the MSS still counts.
 
@@ -9,20 +9,32 @@ mod recut;
 
 use std::collections::VecDeque;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use weft_base::Service;
 use weft_wire::records;
 
-use chunks::Chunks;
+use crate::connection::INLINE_BYTES;
+use chunks::{Chunks, LENT_MAX};
 
+pub(crate) use chunks::Piece;
+
+#[allow(clippy::cast_possible_truncation)] // it is 2
+const RECORD_HEAD: u32 = records::RECORD_HEAD as u32;
 /// A message of less than this part of a packet is not split: what it leaves open costs less than to join it again.
 const SMALL_PART: usize = 2;
 
 /// A data segment that is ready to take a number.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
-    pub(crate) payload: Bytes,
+    pub(crate) piece: Piece,
     pub(crate) eom: bool,
+}
+
+/// A place in a chunk.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    chunk: u32,
+    at: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -32,12 +44,13 @@ pub(crate) struct SendQueue {
     coalesce: bool,
     /// Whether messages may go on in the next packet: the peer announced MESSAGE.
     may_split: bool,
-    /// Packets that are complete (datagram), or whole chunks of the stream.
-    ready: VecDeque<Outgoing>,
-    /// The packet that is still open (datagram), or the end of the stream.
-    tail: BytesMut,
     /// Records in the open packet.
     open_records: u16,
+    /// Packets that are complete (datagram).
+    ready: VecDeque<Outgoing>,
+    /// Where the packet begins that is still open, in the chunk that is being filled (datagram), or what has no number of the
+    /// stream.
+    open: Mark,
     bytes: usize,
     chunks: Chunks,
 }
@@ -49,9 +62,9 @@ impl SendQueue {
             mss,
             coalesce: false,
             may_split: false,
-            ready: VecDeque::new(),
-            tail: BytesMut::new(),
             open_records: 0,
+            ready: VecDeque::new(),
+            open: Mark::default(),
             bytes: 0,
             chunks: Chunks::default(),
         }
@@ -67,12 +80,12 @@ impl SendQueue {
 
     /// From now on packets are cut to `mss` bytes; those that wait and are longer are cut again.
     pub(crate) fn set_mss(&mut self, mss: u16) {
-        if self.tail.len() + records::RECORD_HEAD > usize::from(mss) && self.service == Service::Datagram {
+        if self.service == Service::Datagram && self.open_len() + records::RECORD_HEAD > usize::from(mss) {
             self.finish_packet();
         }
         self.mss = mss;
-        self.chunks = Chunks::default();
-        if self.may_split && self.ready.iter().any(|packet| packet.payload.len() > self.mss()) {
+        self.chunks.forget_size();
+        if self.may_split && self.ready.iter().any(|packet| packet.piece.len() > self.mss()) {
             self.cut_again();
         }
     }
@@ -83,8 +96,10 @@ impl SendQueue {
         usize::from(self.mss)
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.ready.is_empty() && self.tail.is_empty()
+        // an empty message waits in no byte
+        self.bytes == 0 && self.ready.is_empty()
     }
 
     /// Bytes that wait, the heads of records included.
@@ -92,14 +107,20 @@ impl SendQueue {
         self.bytes
     }
 
-    /// Complete packets that wait (datagram), or chunks.
+    /// Complete packets that wait (datagram).
     pub(crate) fn packets(&self) -> usize {
         self.ready.len()
     }
 
     /// Whether a packet of full size waits, or several.
     pub(crate) fn has_full_packet(&self) -> bool {
-        !self.ready.is_empty() || self.tail.len() >= self.mss()
+        match self.service {
+            // what ends a full chunk is as full as it gets
+            Service::Stream => {
+                self.bytes >= self.mss() || self.bytes > self.chunks.tail_len() - self.unsent_at()
+            }
+            Service::Datagram => !self.ready.is_empty() || self.open_len() >= self.mss(),
+        }
     }
 
     /// Takes a copy of `data`: one message, or bytes of the stream.
@@ -118,22 +139,24 @@ impl SendQueue {
             return self.push(&data);
         }
         self.finish_packet();
-        self.retire_tail();
         self.bytes += data.len();
-        if self.service == Service::Stream {
-            return self.ready.push_back(Outgoing { payload: data, eom: false });
+        let most = LENT_MAX / self.mss() * self.mss();
+        while !data.is_empty() {
+            let piece = self.chunks.lend(data.split_to(data.len().min(most)));
+            if self.service == Service::Datagram {
+                self.cut_plain(Outgoing { piece, eom: data.is_empty() });
+            }
         }
-        // [CDP-DG-2] [CDP-DG-4]
-        while data.len() > self.mss() {
-            self.ready.push_back(Outgoing { payload: data.split_to(self.mss()), eom: false });
+        if self.service == Service::Datagram {
+            self.open = self.end();
         }
-        self.ready.push_back(Outgoing { payload: data, eom: true });
     }
 
     /// The next packet, cut to at most one MSS.
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<Outgoing> {
         let outgoing = match self.service {
-            Service::Stream => Outgoing { payload: self.pop_bytes()?, eom: false }, // [CDP-STR-2]
+            Service::Stream => Outgoing { piece: self.pop_bytes()?, eom: false }, // [CDP-STR-2]
             Service::Datagram => {
                 if self.ready.is_empty() {
                     self.finish_packet();
@@ -141,11 +164,35 @@ impl SendQueue {
                 self.ready.pop_front()?
             }
         };
-        self.bytes = self.bytes.saturating_sub(outgoing.payload.len());
+        self.bytes = self.bytes.saturating_sub(outgoing.piece.len());
         Some(outgoing)
     }
 
-    /// Forgets all that waits and tells how many packets that were.
+    /// The bytes of a packet that was popped and is not acknowledged.
+    #[inline]
+    pub(crate) fn get(&self, piece: Piece) -> &[u8] {
+        self.chunks.get(piece)
+    }
+
+    /// A handle to these bytes.
+    pub(crate) fn share(&self, piece: Piece) -> Bytes {
+        self.chunks.share(piece)
+    }
+
+    /// A piece without bytes behind all that lies here.
+    pub(crate) fn nothing(&self) -> Piece {
+        self.chunks.tail_from(self.end().at)
+    }
+
+    /// What lies before `oldest`, or before what was not popped if nothing is in flight, has been acknowledged.
+    #[inline]
+    pub(crate) fn release(&mut self, oldest: Option<Piece>) {
+        let waiting = || self.ready.front().map_or(self.open.chunk, |packet| packet.piece.chunk);
+        let first = oldest.map_or_else(waiting, |piece| piece.chunk);
+        self.chunks.release(first);
+    }
+
+    /// Forgets all that waits and is in flight and tells how many packets waited.
     pub(crate) fn clear(&mut self) -> usize {
         self.finish_packet();
         let packets = match self.service {
@@ -153,51 +200,79 @@ impl SendQueue {
             Service::Datagram => self.ready.len(),
         };
         self.ready = VecDeque::new();
-        self.tail = BytesMut::new();
-        self.chunks.forget();
+        self.open = Mark::default();
+        self.chunks = Chunks::default();
         self.bytes = 0;
         packets
     }
 
     /// Nothing is in flight: memory that is held for later is given back.
     pub(crate) fn rest(&mut self) {
-        self.chunks.forget();
+        if self.is_empty() {
+            self.chunks.rest();
+            self.open = self.end();
+        }
+    }
+
+    /// Behind all that lies here.
+    fn end(&self) -> Mark {
+        #[allow(clippy::cast_possible_truncation)] // chunks are small
+        Mark { chunk: self.chunks.tail_number(), at: self.chunks.tail_len() as u32 }
+    }
+
+    /// Bytes of the open packet.
+    #[inline]
+    fn open_len(&self) -> usize {
+        self.chunks.tail_len() - self.open.at as usize
     }
 
     fn push_bytes(&mut self, mut data: &[u8]) {
         let mss = self.mss();
         self.bytes += data.len();
         while !data.is_empty() {
-            if self.tail.len() == self.tail.capacity() || self.tail.capacity() < mss {
-                self.retire_tail();
-                self.chunks.replace(&mut self.tail, data.len(), mss);
+            let capacity = self.chunks.tail_capacity();
+            let unsent_at =
+                if self.open.chunk == self.chunks.tail_number() { self.open.at as usize } else { 0 };
+            if self.chunks.tail_len() == capacity || capacity - unsent_at < mss {
+                self.chunks.begin(data.len(), mss);
             }
-            let room = self.tail.capacity() - self.tail.len();
+            let room = self.chunks.tail_capacity() - self.chunks.tail_len();
             let (now, later) = data.split_at(room.min(data.len()));
-            self.tail.extend_from_slice(now);
+            self.chunks.tail().extend_from_slice(now);
             data = later;
         }
     }
 
-    fn retire_tail(&mut self) {
-        if !self.tail.is_empty() {
-            let payload = self.tail.split().freeze();
-            self.ready.push_back(Outgoing { payload, eom: false });
-        }
+    /// Where the bytes of the stream begin, in the chunk that is being filled, that have no number.
+    fn unsent_at(&self) -> usize {
+        if self.open.chunk == self.chunks.tail_number() { self.open.at as usize } else { 0 }
     }
 
-    fn pop_bytes(&mut self) -> Option<Bytes> {
-        let mss = self.mss();
-        if let Some(front) = self.ready.front_mut() {
-            let payload = front.payload.split_to(mss.min(front.payload.len()));
-            if front.payload.is_empty() {
-                self.ready.pop_front();
+    /// [CDP-STR-3] A stream sender sends no empty data segment.
+    fn pop_bytes(&mut self) -> Option<Piece> {
+        let tail = self.chunks.tail_number();
+        let mut left = self.chunks.len_of(self.open.chunk) - self.open.at as usize;
+        while left == 0 {
+            if self.open.chunk == tail {
+                return None;
             }
-            return Some(payload);
+            self.open = Mark { chunk: self.open.chunk.wrapping_add(1), at: 0 };
+            left = self.chunks.len_of(self.open.chunk);
         }
-        // [CDP-STR-3] a stream sender sends no empty data segment
-        let len = mss.min(self.tail.len());
-        (len > 0).then(|| self.tail.split_to(len).freeze())
+        let piece = self.chunks.piece(self.open.chunk, self.open.at, left.min(self.mss()));
+        self.open.at += piece.len;
+        if self.open.chunk == tail {
+            self.seal_if_large(piece);
+        }
+        Some(piece)
+    }
+
+    /// A packet that leaves from where it lies is not to move.
+    fn seal_if_large(&mut self, piece: Piece) {
+        if piece.len() > INLINE_BYTES {
+            self.chunks.seal(piece.end());
+            self.open = Mark { chunk: self.chunks.tail_number(), at: 0 };
+        }
     }
 
     /// [CDP-DG-2] [CDP-DG-4] EOM=1 on the only or last part, EOM=0 on those before.
@@ -212,9 +287,9 @@ impl SendQueue {
 
     fn push_packet(&mut self, data: &[u8], eom: bool) {
         self.reserve(data.len());
-        self.tail.extend_from_slice(data);
-        self.ready.push_back(Outgoing { payload: self.tail.split().freeze(), eom });
+        self.chunks.tail().extend_from_slice(data);
         self.bytes += data.len();
+        self.close_packet(eom);
     }
 
     /// [CDP-COA-1] to [CDP-COA-4]: small messages as records, a full one plain, a long one in records with MORE.
@@ -226,7 +301,7 @@ impl SendQueue {
         if !self.has_room(data.len()) && (is_small || !self.has_room(1)) {
             self.finish_packet();
         }
-        if !self.has_room(data.len()) && data.len() <= self.mss() && self.tail.is_empty() {
+        if !self.has_room(data.len()) && data.len() <= self.mss() && self.open_len() == 0 {
             return self.push_packet(data, true);
         }
         while !self.has_room(data.len()) {
@@ -241,19 +316,19 @@ impl SendQueue {
 
     /// Whether the open packet, or a fresh one, has room for a record of `len` bytes and its head.
     fn has_room(&self, len: usize) -> bool {
-        self.tail.len() + records::RECORD_HEAD + len <= self.mss() && len <= records::RECORD_LEN_MAX
+        self.open_len() + records::RECORD_HEAD + len <= self.mss() && len <= records::RECORD_LEN_MAX
     }
 
     /// The longest record that there is room for, where there is any.
     fn room(&self) -> usize {
-        self.mss().saturating_sub(self.tail.len() + records::RECORD_HEAD).min(records::RECORD_LEN_MAX)
+        self.mss().saturating_sub(self.open_len() + records::RECORD_HEAD).min(records::RECORD_LEN_MAX)
     }
 
     fn append_record(&mut self, more: bool, data: &[u8]) {
-        if self.tail.is_empty() {
+        if self.open_len() == 0 {
             self.reserve(self.mss());
         }
-        let fits = records::push_record(&mut self.tail, more, data);
+        let fits = records::push_record(self.chunks.tail(), more, data);
         debug_assert!(fits, "cut to the length of a record before");
         self.open_records += 1;
         self.bytes += records::RECORD_HEAD + data.len();
@@ -261,28 +336,40 @@ impl SendQueue {
 
     fn close_packet(&mut self, eom: bool) {
         self.open_records = 0;
-        self.ready.push_back(Outgoing { payload: self.tail.split().freeze(), eom });
+        let piece = self.chunks.tail_from(self.open.at);
+        self.ready.push_back(Outgoing { piece, eom });
+        self.open = self.end();
+        self.seal_if_large(piece);
     }
 
     /// Closes the open packet; a message that has it for itself travels plain.
     fn finish_packet(&mut self) {
-        if self.service == Service::Stream || self.tail.is_empty() {
+        if self.service == Service::Stream || self.open_len() == 0 {
             return;
         }
         let is_alone = self.open_records == 1;
         if is_alone {
-            self.tail.advance(records::RECORD_HEAD);
+            self.open.at += RECORD_HEAD;
             self.bytes -= records::RECORD_HEAD;
         }
         self.close_packet(is_alone);
     }
 
+    /// Room for `bytes` of an open packet, which never moves.
     fn reserve(&mut self, bytes: usize) {
-        debug_assert!(self.tail.is_empty(), "an open packet never moves");
-        let mss = self.mss();
-        if self.tail.capacity() < bytes {
-            self.chunks.replace(&mut self.tail, bytes, mss);
+        debug_assert!(self.open_len() == 0, "an open packet never moves");
+        if self.chunks.tail_capacity() - self.chunks.tail_len() < bytes {
+            self.chunks.begin(bytes, self.mss());
         }
+        self.open = self.end();
+    }
+
+    /// [CDP-DG-4] EOM=0 in all parts but the last.
+    fn cut_plain(&mut self, Outgoing { mut piece, eom }: Outgoing) {
+        while piece.len() > self.mss() {
+            self.ready.push_back(Outgoing { piece: piece.split_to(self.mss()), eom: false });
+        }
+        self.ready.push_back(Outgoing { piece, eom });
     }
 }
 

@@ -245,14 +245,15 @@ impl Connection {
         let start = head.len();
         // [CDP-MTU-6] one that exceeds the present limit of its path may be cut by IP, all others may not
         let is_default = numbered.path == self.paths().default_path();
-        let payload = self.sender.flight.payload(numbered.at);
-        let may_fragment = payload.len() > usize::from(self.sender.mtu.limit(is_default));
+        let piece = self.sender.flight.piece(numbered.at);
+        let may_fragment = piece.len() > usize::from(self.sender.mtu.limit(is_default));
+        let payload = self.sender.queue.get(piece);
         emit_data(head, header, payload, self.agreed.sealed);
-        let body = if payload.len() <= INLINE_BYTES {
+        let body = if piece.len() <= INLINE_BYTES {
             head.extend_from_slice(payload);
             Bytes::new()
         } else {
-            payload.clone()
+            self.sender.queue.share(piece)
         };
         self.stats.packets_sent += 1;
         Transmit {

@@ -13,34 +13,28 @@ impl SendQueue {
         }
         self.finish_packet();
         for packet in std::mem::take(&mut self.ready) {
-            if packet.payload.len() <= self.mss() {
+            if packet.piece.len() <= self.mss() {
                 self.ready.push_back(packet);
             } else if self.coalesce {
-                self.bytes -= packet.payload.len();
-                self.record_again(&packet);
+                self.bytes -= packet.piece.len();
+                self.record_again(packet);
                 self.finish_packet();
             } else {
-                self.split(packet);
+                self.cut_plain(packet);
             }
         }
     }
 
-    /// [CDP-DG-4] EOM=0 in all parts but the last.
-    fn split(&mut self, Outgoing { mut payload, eom }: Outgoing) {
-        while payload.len() > self.mss() {
-            self.ready.push_back(Outgoing { payload: payload.split_to(self.mss()), eom: false });
-        }
-        self.ready.push_back(Outgoing { payload, eom });
-    }
-
     /// A message, or the end of one, that travelled plain, or a list of records, as records.
-    fn record_again(&mut self, packet: &Outgoing) {
+    fn record_again(&mut self, packet: Outgoing) {
+        // it goes behind what is being filled, and may lie there itself
+        let payload = self.chunks.share(packet.piece);
         if packet.eom {
-            return self.append_parts(false, &packet.payload);
+            return self.append_parts(false, &payload);
         }
         // what was put together here is well-formed
-        for record in Records::new_checked(&packet.payload, true).into_iter().flatten() {
-            self.append_parts(record.more, &packet.payload[record.range]);
+        for record in Records::new_checked(&payload, true).into_iter().flatten() {
+            self.append_parts(record.more, &payload[record.range]);
         }
     }
 

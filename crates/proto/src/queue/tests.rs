@@ -7,7 +7,7 @@ fn datagrams(mss: u16, coalesce: bool) -> SendQueue {
 }
 
 fn drain(queue: &mut SendQueue) -> Vec<(Vec<u8>, bool)> {
-    std::iter::from_fn(|| queue.pop()).map(|out| (out.payload.to_vec(), out.eom)).collect()
+    std::iter::from_fn(|| queue.pop().map(|out| (queue.get(out.piece).to_vec(), out.eom))).collect()
 }
 
 /// [CDP-DG-2] A message alone travels plain, also where coalescing is agreed; so a full MSS fits one packet.
@@ -70,7 +70,7 @@ fn lent_bytes_lie_where_they_lay() {
     queue.push_lent(lent.clone());
     queue.push(&[3; 100]);
     assert_eq!(queue.bytes(), 1500);
-    let parts: Vec<Bytes> = std::iter::from_fn(|| queue.pop()).map(|out| out.payload).collect();
+    let parts: Vec<Bytes> = std::iter::from_fn(|| queue.pop().map(|out| queue.share(out.piece))).collect();
     let lens: Vec<usize> = parts.iter().map(Bytes::len).collect();
     assert_eq!(lens, [100, 512, 512, 276, 100]);
     assert_eq!(parts.concat(), [vec![1; 100], vec![2; 1300], vec![3; 100]].concat());
@@ -181,11 +181,11 @@ fn a_stream_that_is_never_drained_has_no_short_packet() {
     let mut queue = SendQueue::new(Service::Stream, 1444);
     queue.configure(1444, true, false);
     queue.push(&[0; 20]);
-    assert_eq!(queue.pop().map(|out| out.payload.len()), Some(20));
+    assert_eq!(queue.pop().map(|out| out.piece.len()), Some(20));
     for round in 0..100 {
         queue.push(&vec![round; 131_072]);
         while queue.bytes() >= 62 << 10 {
-            assert_eq!(queue.pop().map(|out| out.payload.len()), Some(1444), "round {round}");
+            assert_eq!(queue.pop().map(|out| out.piece.len()), Some(1444), "round {round}");
         }
     }
 }

@@ -1,6 +1,5 @@
 //! What goes next: a tail probe, a lost number, new data, the FIN.
 
-use bytes::Bytes;
 use weft_base::Instant;
 
 use super::{Fin, Numbered, Sender};
@@ -103,12 +102,12 @@ impl Sender {
 
     fn send_new(&mut self, now: Instant, timers: &mut Timers, stats: &mut Stats) -> Option<Numbered> {
         let seq = self.nxt();
-        let (payload, eom, fin) = match self.queue.pop() {
-            Some(outgoing) => (outgoing.payload, outgoing.eom, false),
+        let (piece, eom, fin) = match self.queue.pop() {
+            Some(outgoing) => (outgoing.piece, outgoing.eom, false),
             // [CDP-ST-28] what is queued first, then FIN with the next number
             None if self.fin == Fin::Queued => {
                 self.fin = Fin::Sent;
-                (Bytes::new(), false, true)
+                (self.queue.nothing(), false, true)
             }
             None => return None,
         };
@@ -116,9 +115,9 @@ impl Sender {
             self.progress_at = now;
         }
         stats.numbers_sent += 1;
-        stats.bytes_sent += payload.len() as u64;
+        stats.bytes_sent += piece.len() as u64;
         let at = self.flight.len();
-        self.flight.push(now, payload, eom, fin);
+        self.flight.push(now, piece, eom, fin);
         self.note_sent(now, false, timers);
         let path = self.flight.paths().default_path();
         Some(Numbered { seq, at, eom, fin, attempt: 0, path })

@@ -31,6 +31,9 @@ impl Sender {
         self.flight.set_heard_by(acked.by);
         self.flight.note_far(acked.far_sack);
         let mut progress = self.flight.acknowledge(now, acked.full, min_rtt);
+        if progress.acked > 0 {
+            self.queue.release(self.flight.oldest().map(|segment| segment.piece));
+        }
         self.raise_edge(acked.full + acked.window);
         if let Some(sack) = acked.sack {
             self.flight.mark_held(now, 0, sack.words(), min_rtt, &mut progress);
@@ -227,7 +230,7 @@ impl Sender {
             return Err(());
         }
         stats.timeouts += 1;
-        if oldest.payload.len() > self.mtu.large()
+        if oldest.piece.len() > self.mtu.large()
             && let Some(mss) = self.mtu.handle_large_loss()
         {
             self.set_mss(mss);
