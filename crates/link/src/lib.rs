@@ -34,6 +34,7 @@ pub mod probe;
 mod recv_batch;
 mod send_batch;
 mod sockopt;
+mod sys;
 mod trace;
 pub mod udp;
 mod wait;

@@ -1,11 +1,12 @@
 //! Sending: a small lone packet by `send`, everything else by `sendmmsg`, each packet gathered where it lies.
 
 use std::io;
+use std::ptr;
 
 use super::ethernet::{self, FRAME_BYTES_MIN, HEAD_BYTES};
 use super::{Ethernet, Mac};
 use crate::send_batch::Cursor;
-use crate::{Frame, SendBatch};
+use crate::{Frame, SendBatch, sys};
 
 /// Packets that leave with one system call.
 const GROUP_PACKETS: usize = 32;
@@ -51,7 +52,8 @@ impl Ethernet {
         // [CDP-ENC-3] what lies behind the packet is zero
         let len = (HEAD_BYTES + packet.len()).max(FRAME_BYTES_MIN);
         // SAFETY: the frame lives through the call and is longer than `len`.
-        let sent = unsafe { libc::send(self.fd(), frame.as_ptr().cast(), len, libc::MSG_DONTWAIT) };
+        let sent =
+            unsafe { sys::sendto(self.fd(), frame.as_ptr().cast(), len, libc::MSG_DONTWAIT, ptr::null(), 0) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok((1, packet.len())) }
     }
 
@@ -82,11 +84,9 @@ impl Ethernet {
             count += 1;
             batch.advance(&mut at, 1);
         }
-        #[allow(clippy::cast_possible_truncation)] // at most GROUP_PACKETS
-        let wanted = count as libc::c_uint;
         // SAFETY: the messages point to pieces, those to heads, padding and bytes of `batch`, all of which live and stay where
         // they are through the call.
-        let sent = unsafe { libc::sendmmsg(self.fd(), messages.as_mut_ptr(), wanted, libc::MSG_DONTWAIT) };
+        let sent = unsafe { sys::sendmmsg(self.fd(), &mut messages[..count], libc::MSG_DONTWAIT) };
         let Ok(sent) = usize::try_from(sent) else { return Err(io::Error::last_os_error()) };
         Ok((sent, sizes[..sent].iter().sum()))
     }

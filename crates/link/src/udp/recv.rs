@@ -10,7 +10,7 @@ use super::address::{self, Storage};
 use super::direct::Mode;
 use super::rhythm::{Flood, Next};
 use super::{Udp, refusals};
-use crate::{RecvBatch, recv_batch::REGION_BYTES};
+use crate::{RecvBatch, recv_batch::REGION_BYTES, sys};
 
 #[cfg(test)]
 mod tests;
@@ -185,7 +185,7 @@ impl Udp {
         // SAFETY: region and room for the address live, are ours, and have the lengths given; a region has at least
         // REGION_BYTES.
         let len =
-            unsafe { libc::recvfrom(fd, region, REGION_BYTES, libc::MSG_DONTWAIT, name, &raw mut from_len) };
+            unsafe { sys::recvfrom(fd, region, REGION_BYTES, libc::MSG_DONTWAIT, name, &raw mut from_len) };
         let Ok(len) = usize::try_from(len) else {
             return self.handle_recv_error(&io::Error::last_os_error(), batch);
         };
@@ -218,7 +218,7 @@ impl Udp {
         };
         // SAFETY: name, region and control room live, are ours, and have the lengths given; a region has at least
         // REGION_BYTES.
-        let len = unsafe { libc::recvmsg(self.fd(), &raw mut message, libc::MSG_DONTWAIT) };
+        let len = unsafe { sys::recvmsg(self.fd(), &raw mut message, libc::MSG_DONTWAIT) };
         let Ok(len) = usize::try_from(len) else {
             return self.handle_recv_error(&io::Error::last_os_error(), batch);
         };

@@ -10,6 +10,7 @@ use std::ptr;
 
 use super::address::{self, Storage};
 use crate::recv_batch::{HEAD_BYTES, Refusal};
+use crate::sys;
 
 /// Messages read at a time.
 const READ_MAX: usize = 64;
@@ -52,7 +53,7 @@ fn read_one(fd: RawFd) -> Option<Option<Refusal>> {
     };
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
     // SAFETY: name, buffer and control room live, are ours, and have the lengths given.
-    let len = unsafe { libc::recvmsg(fd, &raw mut message, flags) };
+    let len = unsafe { sys::recvmsg(fd, &raw mut message, flags) };
     let len = usize::try_from(len).ok()?;
     let to: Option<SocketAddr> = address::parse(&to, message.msg_namelen);
     let is_whole = len == HEAD_BYTES && is_port_unreachable(&message);

@@ -10,7 +10,7 @@ use super::address::RawAddress;
 use super::scatter::Scatter;
 use super::{Udp, options};
 use crate::send_batch::Cursor;
-use crate::{Frame, SendBatch};
+use crate::{Frame, SendBatch, sys};
 
 /// How often a call is made while its error may belong to a packet sent earlier.
 const TRIES_MAX: usize = 4;
@@ -63,17 +63,15 @@ impl Udp {
         let messages = scatter.fill(batch, at, gso, self.local.is_ipv6());
         if let [one] = messages {
             // SAFETY: as below.
-            let sent = unsafe { libc::sendmsg(self.fd(), &raw const one.msg_hdr, libc::MSG_DONTWAIT) };
+            let sent = unsafe { sys::sendmsg(self.fd(), &raw const one.msg_hdr, libc::MSG_DONTWAIT) };
             let bytes = usize::try_from(sent).map_err(|_| io::Error::last_os_error())?;
             let packets = scatter.packets(1);
             self.count_sent(packets, bytes);
             return Ok(packets);
         }
-        #[allow(clippy::cast_possible_truncation)] // at most 32 groups
-        let count = messages.len() as libc::c_uint;
         // SAFETY: the messages point to addresses, control messages and pieces within `scatter` and to bytes of
         // `batch`, all of which live and stay where they are through the call.
-        let sent = unsafe { libc::sendmmsg(self.fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
+        let sent = unsafe { sys::sendmmsg(self.fd(), messages, libc::MSG_DONTWAIT) };
         let sent = usize::try_from(sent).map_err(|_| io::Error::last_os_error())?;
         if sent < messages.len() {
             // The kernel does not tell the error that made it stop, and forgets it.
@@ -197,7 +195,7 @@ fn raw(address: Option<&RawAddress>) -> (*const libc::sockaddr, libc::socklen_t)
 fn send_bytes(fd: RawFd, bytes: &[u8], to: Option<&RawAddress>) -> isize {
     let (name, name_len) = raw(to);
     // SAFETY: the bytes and the address live through the call and have the lengths given.
-    unsafe { libc::sendto(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT, name, name_len) }
+    unsafe { sys::sendto(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT, name, name_len) }
 }
 
 fn send_pieces(fd: RawFd, frame: &Frame<'_>, to: Option<&RawAddress>) -> isize {
@@ -214,7 +212,7 @@ fn send_pieces(fd: RawFd, frame: &Frame<'_>, to: Option<&RawAddress>) -> isize {
         msg_flags: 0,
     };
     // SAFETY: pieces and address live through the call.
-    unsafe { libc::sendmsg(fd, &raw const message, libc::MSG_DONTWAIT) }
+    unsafe { sys::sendmsg(fd, &raw const message, libc::MSG_DONTWAIT) }
 }
 
 /// Whether a group may have been refused because it was to be cut: no checksum offload on the way out (`EIO`), cutting
