@@ -231,9 +231,7 @@ impl SendQueue {
         self.bytes += data.len();
         while !data.is_empty() {
             let capacity = self.chunks.tail_capacity();
-            let unsent_at =
-                if self.open.chunk == self.chunks.tail_number() { self.open.at as usize } else { 0 };
-            if self.chunks.tail_len() == capacity || capacity - unsent_at < mss {
+            if self.chunks.tail_len() == capacity || capacity - self.unsent_at() < mss {
                 self.chunks.begin(data.len(), mss);
             }
             let room = self.chunks.tail_capacity() - self.chunks.tail_len();
