@@ -162,7 +162,7 @@ impl Packet {
         if self.header.kind.has_tlvs() { Bytes::new() } else { self.bytes.slice(HEADER_LEN..) }
     }
 
-    /// The data segment, of which this packet was the only holder perhaps; empty in control packets.
+    /// The data segment in place of the packet, without a copy or one more handle; empty in control packets.
     #[must_use]
     pub fn into_payload(mut self) -> Bytes {
         if self.header.kind.has_tlvs() {
