@@ -140,7 +140,7 @@ impl SendQueue {
         }
         self.finish_packet();
         self.bytes += data.len();
-        let most = LENT_MAX / self.mss() * self.mss();
+        let most = (LENT_MAX / self.mss()).max(1) * self.mss();
         while !data.is_empty() {
             let piece = self.chunks.lend(data.split_to(data.len().min(most)));
             if self.service == Service::Datagram {

@@ -14,9 +14,6 @@ pub(crate) const VERSION: u8 = 1;
 pub(crate) const VERSION_MASK: u8 = 0xF0;
 /// What forwarders leave alone in byte 0: all but CE and HOP.
 pub(crate) const IMMUTABLE_MASK: u8 = 0xF8;
-/// Where the half of SEQ lies that carries the seal.
-#[cfg(test)]
-pub(crate) const SEAL: std::ops::Range<usize> = 16..20;
 
 pub(crate) const RTX: u8 = 0x08;
 pub(crate) const CE: u8 = 0x04;
@@ -266,10 +263,8 @@ impl Header {
         let first = (VERSION << 4) | bit(self.rtx, RTX) | bit(self.ce, CE) | (self.hop & HOP);
         // [CDP-HDR-13] without the ACK flag the ACK number is 0, except in an echo-form RST
         let ack = if self.kind == Kind::Syn { 0 } else { self.ack };
-        let [destination, source] = [(first, self.destination), (self.flags(), self.source)]
-            .map(|(high, end)| (u32::from(high) << 24) | end.node.get());
         Words {
-            nodes: pair(destination, source),
+            nodes: pair(named(first, self.destination.node), named(self.flags(), self.source.node)),
             ports: pair(
                 halves(self.destination.port.get(), self.source.port.get()),
                 halves(self.length, self.window),
@@ -325,6 +320,11 @@ pub(crate) fn parse_addresses(bytes: &[u8; HEADER_LEN]) -> Option<(Address, Addr
 
 pub(crate) const fn word(bytes: &[u8; HEADER_LEN], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// A node behind the byte that shares its word.
+const fn named(high: u8, node: NodeId) -> u32 {
+    ((high as u32) << 24) | node.get()
 }
 
 const fn halves(high: u16, low: u16) -> u32 {

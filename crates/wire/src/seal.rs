@@ -25,7 +25,10 @@ pub(crate) fn open_checksum(head: Words, rest: &[u8], value_at: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::header::{HEADER_LEN, SEAL};
+    use crate::header::HEADER_LEN;
+
+    /// Where the half of SEQ lies that carries the seal.
+    const SEAL: std::ops::Range<usize> = 16..20;
 
     /// [CDP-SEAL-1] CE, HOP and the sealed half of SEQ are outside; everything else is inside.
     #[test]
