@@ -32,6 +32,8 @@ pub(crate) struct Turn {
     pub(crate) batch: RecvBatch,
     /// What passed the checks and has not been handed to its slot; empty between turns.
     pub(crate) checked: Vec<(Packet, SocketAddr)>,
+    /// The connection that the last packet was for: the next is mostly for it too, and needs no look-up.
+    pub(crate) last: Option<Arc<Slot>>,
     pub(crate) window: Window,
     second_fd: Option<RawFd>,
 }
@@ -142,6 +144,7 @@ impl Port {
             turn: Mutex::new(Turn {
                 batch: RecvBatch::with_budget(TURN_PACKETS),
                 checked: Vec::new(),
+                last: None,
                 window: Window::new(now),
                 second_fd: None,
             }),
@@ -177,6 +180,15 @@ impl Port {
             self.signal.raise();
         }
         count
+    }
+
+    /// The slot goes out of the table. A turn that is under way sees that itself.
+    pub(crate) fn forget(&self, slot: &Arc<Slot>) {
+        if let Some(mut turn) = self.turn.try_lock()
+            && turn.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, slot))
+        {
+            turn.last = None;
+        }
     }
 
     // ── Timers ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -147,8 +147,8 @@ impl Core {
         }
     }
 
-    fn transmit(&self, slot: &Arc<Slot>, live: &mut Live, now: Instant, out: &mut Outbox) {
-        if !slot.claim_transmit() {
+    fn transmit(&self, slot: &Arc<Slot>, live: &mut Guard<'_>, now: Instant, out: &mut Outbox) {
+        if !slot.claim_transmit(live) {
             return;
         }
         if live.is_gathering {
@@ -175,7 +175,7 @@ impl Core {
         self.note_rest(slot, live, now);
         if out.batch.len() == before && is_exhausted {
             // Nothing for the link: the claim goes back at once, while the lock still keeps others from marking it.
-            slot.release_transmit();
+            slot.unclaim_transmit(live);
             return;
         }
         live.has_read = false;
@@ -236,10 +236,12 @@ impl Core {
 
     /// Takes a connection out of the table and gives back what was promised for it. Handles may live on.
     pub(crate) fn remove(&self, slot: &Arc<Slot>, live: &mut Live) {
-        if std::mem::replace(&mut live.is_removed, true) {
+        if slot.note_removed() {
             return;
         }
         self.table.remove(&slot.key());
+        // It may have come in by another port than its present one.
+        self.ports.iter().for_each(|port| port.forget(slot));
         if let Some((port, timer)) = live.timer.take() {
             self.port(port as usize).disarm(timer);
         }

@@ -13,7 +13,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use weft_base::{FlowKey, Instant, Service};
 use weft_proto::{Connection, State};
@@ -59,8 +59,6 @@ pub(crate) struct Live {
     pub(crate) is_embryo: bool,
     /// It was counted in QUIET.
     pub(crate) is_quiet: bool,
-    /// It is out of the table.
-    pub(crate) is_removed: bool,
     /// The port in whose wheel it has an entry, which may have fired since.
     pub(crate) timer: Option<(u32, Timer)>,
     /// Bytes of receive memory to give back in the end.
@@ -87,7 +85,6 @@ impl Live {
             has_read: false,
             is_blocked: false,
             is_quiet: false,
-            is_removed: false,
             timer: None,
             promised_bytes,
         }
@@ -141,6 +138,8 @@ pub struct Slot {
     home: AtomicU32,
     transmitting: AtomicU8,
     service: Service,
+    /// It is out of the table.
+    is_removed: AtomicBool,
     /// The deadline that lies in the wheel, in nanoseconds; `u64::MAX` if none does.
     pub(crate) armed: AtomicU64,
     /// Since when messages gather, in nanoseconds; 0 if none do.
@@ -172,6 +171,7 @@ impl Slot {
         Self {
             key: connection.flow(),
             service: connection.service(),
+            is_removed: AtomicBool::new(false),
             live: weft_sync::Slot::new(Live::new(connection, way, promised_bytes), BACKLOG_MAX),
             transmitting: AtomicU8::new(IDLE),
             sent_at: AtomicU64::new(0),
@@ -229,6 +229,17 @@ impl Slot {
         }
     }
 
+    /// Whether it is out of the table, or will be in a moment.
+    #[inline]
+    pub(crate) fn is_removed(&self) -> bool {
+        self.is_removed.load(Ordering::Acquire)
+    }
+
+    /// Notes that it goes out of the table; the caller holds the lock. True if it did before.
+    pub(crate) fn note_removed(&self) -> bool {
+        self.is_removed.swap(true, Ordering::AcqRel)
+    }
+
     /// Waits for the lock.
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_> {
@@ -257,27 +268,29 @@ impl Slot {
         self.live.want()
     }
 
-    /// Claims the right to hand this slot's packets to the link; the caller holds the lock. False if another thread has
-    /// it, which then polls again on the caller's behalf.
+    /// Claims the right to hand this slot's packets to the link. False if another thread has it, which then polls again on the
+    /// caller's behalf. Claims are taken and marked under the lock, whose guard shows it; only the way back is without.
     #[inline]
-    pub(crate) fn claim_transmit(&self) -> bool {
-        loop {
-            match self.transmitting.compare_exchange(IDLE, CLAIMED, Ordering::Acquire, Ordering::Acquire) {
-                Ok(_) => return true,
-                Err(CLAIMED_AGAIN) => return false,
-                Err(_) => {
-                    let marked = self.transmitting.compare_exchange(
-                        CLAIMED,
-                        CLAIMED_AGAIN,
-                        Ordering::AcqRel,
-                        Ordering::Acquire,
-                    );
-                    if marked != Err(IDLE) {
-                        return false;
-                    }
-                }
+    pub(crate) fn claim_transmit(&self, _held: &Guard<'_>) -> bool {
+        if self.transmitting.load(Ordering::Acquire) != IDLE {
+            let marked = self.transmitting.compare_exchange(
+                CLAIMED,
+                CLAIMED_AGAIN,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            if marked != Err(IDLE) {
+                return false;
             }
         }
+        self.transmitting.store(CLAIMED, Ordering::Relaxed);
+        true
+    }
+
+    /// Gives a claim back that nothing came of, under the same lock as it was taken: nobody can have marked it.
+    #[inline]
+    pub(crate) fn unclaim_transmit(&self, _held: &Guard<'_>) {
+        self.transmitting.store(IDLE, Ordering::Release);
     }
 
     /// When the link last took packets of this slot: what is sent soon after gathers for a moment.
@@ -290,12 +303,6 @@ impl Slot {
     #[inline]
     pub(crate) fn release_sent(&self, now: Instant) -> bool {
         self.sent_at.store(now.as_nanos(), Ordering::Relaxed);
-        self.release_transmit()
-    }
-
-    /// Gives the claim back. True if there may be more to poll.
-    #[inline]
-    pub(crate) fn release_transmit(&self) -> bool {
         self.transmitting.swap(IDLE, Ordering::AcqRel) == CLAIMED_AGAIN
     }
 }

@@ -91,9 +91,9 @@ impl Core {
     /// Takes in what came: all of it is checked before the first packet goes to its slot, so that nobody waits for the bytes
     /// of a packet that was taken apart a moment ago.
     fn take_in(&self, port: &Port, turn: &mut Turn, now: Instant, out: &mut Outbox) {
-        let Turn { batch, checked, .. } = turn;
+        let Turn { batch, checked, last, .. } = turn;
         self.check(port, batch.drain(), checked, now, out);
-        self.sort(port, checked.drain(..), now, out);
+        self.sort(port, checked.drain(..), last, now, out);
         self.end_turn(now, out);
     }
 
@@ -122,26 +122,47 @@ impl Core {
         &self,
         port: &Port,
         mut packets: Drain<'_, (Packet, SocketAddr)>,
+        last: &mut Option<Arc<Slot>>,
         now: Instant,
         out: &mut Outbox,
     ) {
         while let Some((packet, from)) = packets.next() {
             let flow = packet.flow();
-            let Some(slot) = self.table.find(&flow) else {
+            let known = last.take().filter(|slot| slot.key() == flow && !slot.is_removed());
+            let Some(slot) = known.or_else(|| self.table.find(&flow)) else {
                 self.handle_unknown(port, &packet, from, now, out);
                 continue;
             };
             slot.set_home(port.index);
-            let mut live = slot.try_lock();
-            self.give(port, &slot, live.as_mut(), packet, from, now, out);
-            while packets.as_slice().first().is_some_and(|(packet, _)| packet.flow() == flow) {
-                let Some((packet, from)) = packets.next() else { break };
-                self.give(port, &slot, live.as_mut(), packet, from, now, out);
+            if self.give_run(port, &slot, (packet, from), &mut packets, now, out) {
+                *last = (!slot.is_removed()).then_some(slot);
+            } else {
+                out.touched.push(slot);
             }
-            // What others left meanwhile is seen to by the end of the turn, which wants the slot.
-            drop(live);
-            out.touched.push(slot);
         }
+    }
+
+    /// Hands a packet and those of the same flow that follow it to their slot. Whether what comes of them was seen to: where they
+    /// are the last of the turn.
+    fn give_run(
+        &self,
+        port: &Port,
+        slot: &Arc<Slot>,
+        (packet, from): (Packet, SocketAddr),
+        packets: &mut Drain<'_, (Packet, SocketAddr)>,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> bool {
+        let mut live = slot.try_lock();
+        self.give(port, slot, live.as_mut(), packet, from, now, out);
+        while packets.as_slice().first().is_some_and(|(packet, _)| packet.flow() == slot.key()) {
+            let Some((packet, from)) = packets.next() else { break };
+            self.give(port, slot, live.as_mut(), packet, from, now, out);
+        }
+        let Some(mut live) = live.filter(|_| packets.as_slice().is_empty()) else { return false };
+        self.pump(slot, &mut live, now, out);
+        self.unlock(slot, live, now, out);
+        true
     }
 
     /// [CDP-CHK-2] Whether the packet may come from there; asked before anything is allocated for it, and saved where it

@@ -8,6 +8,8 @@
 //! * Bit set against waiter registering: the setter writes the bits and then looks whether anybody is in the list; the
 //!   waiter writes itself into the list and then looks at the bits. Both steps are sequentially consistent, so one of
 //!   the two sees the other and no wake is lost.
+//! * What holds no more needs no such order: a descriptor that is made at the same time may be left readable, and whoever relies
+//!   on it finds nothing and lowers it.
 //! * A waiter that times out takes itself out; if it was taken out already it gets one wake too many, which its loop
 //!   bears.
 
@@ -91,8 +93,10 @@ impl Waiters {
     #[inline]
     pub(crate) fn set(&self, bits: u32, again: u32, wakes: &mut Vec<Wake>) {
         let before = self.bits.load(Ordering::Relaxed);
-        if before != bits {
+        if bits & !before != 0 {
             self.bits.store(bits, Ordering::SeqCst);
+        } else if before != bits {
+            self.bits.store(bits, Ordering::Release);
         }
         let news = bits & (!before | again);
         let gone = before & !bits;
