@@ -64,6 +64,12 @@ impl Pacer {
         Err(now + Duration::from_nanos(missing.div_ceil(rate)))
     }
 
+    /// Whether a packet may leave whatever came in since [`Pacer::poll`] was last asked.
+    #[must_use]
+    pub fn has_credit(&self) -> bool {
+        !self.is_dry && self.credit >= PACKET
+    }
+
     /// `packets` left. Packets that leave without asking put the bucket in debt, by at most the
     /// largest bucket.
     pub fn sent(&mut self, packets: u32) {

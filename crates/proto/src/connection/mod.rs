@@ -246,6 +246,9 @@ impl Connection {
     /// The next event, each at most once until it happens again.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.note_writable();
+        if self.events == 0 {
+            return None;
+        }
         let event = Event::ALL.into_iter().find(|event| self.events & event.bit() != 0)?;
         self.events &= !event.bit();
         Some(event)

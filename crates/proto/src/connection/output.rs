@@ -8,7 +8,7 @@ use weft_base::Instant;
 use weft_wire::emit::{echo_reset, emit_control, emit_data};
 use weft_wire::{Emit, FarSack, Grease, HEADER_LEN, Header, Kind, Reason, Sack, Time, Tlvs};
 
-use super::{Connection, no_body};
+use super::{Connection, Control, no_body};
 use crate::lifecycle::State;
 use crate::open;
 use crate::receiver::AckDue;
@@ -41,6 +41,42 @@ pub struct Transmit {
 impl Connection {
     /// The next packet; its head is appended to `head`. `None` when nothing may go now.
     pub fn poll_transmit(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
+        if self.may_have_news() {
+            let news = self.transmit_news(now, head);
+            // Without a state that is shared there is nothing else to send.
+            if news.is_some() || !self.state.is_synchronized() {
+                return news;
+            }
+        }
+        if self.receiver.ack_due() == AckDue::Now
+            && let Some(feedback) = self.transmit_feedback(now, head)
+        {
+            return Some(feedback);
+        }
+        if let Some(numbered) = self.next_number(now) {
+            return Some(self.transmit_number(now, numbered, head));
+        }
+        let last = self.transmit_ack(now, head);
+        if last.is_none() {
+            self.settle(now);
+        }
+        last
+    }
+
+    /// Whether there may be something to send besides data and its acknowledgement, which is seldom.
+    #[inline]
+    fn may_have_news(&self) -> bool {
+        let Control { open, challenge, pin, .. } = self.control;
+        !self.state.is_synchronized()
+            || open | challenge | pin
+            || self.control.echo.is_some()
+            || self.cookie.is_some()
+            || self.probes.is_some()
+            || self.sender.mtu.is_probing()
+    }
+
+    /// What comes before data and its acknowledgement.
+    fn transmit_news(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
         if self.state == State::Closed {
             return self.transmit_last_words(head);
         }
@@ -55,23 +91,10 @@ impl Connection {
         {
             return Some(probe);
         }
-        let first = self
-            .transmit_cookie(now, head)
+        self.transmit_cookie(now, head)
             .or_else(|| self.transmit_mtu_probe(now, head))
             .or_else(|| self.transmit_pin(now, head))
             .or_else(|| self.transmit_challenge(now, head))
-            .or_else(|| self.transmit_feedback(now, head));
-        if first.is_some() {
-            return first;
-        }
-        if let Some(numbered) = self.next_number(now) {
-            return Some(self.transmit_number(now, numbered, head));
-        }
-        let last = self.transmit_ack(now, head);
-        if last.is_none() {
-            self.settle(now);
-        }
-        last
     }
 
     /// RST|ACK or the refusal of a SYN|ACK, and then nothing.
@@ -190,9 +213,6 @@ impl Connection {
 
     /// An acknowledgement that a DAT packet cannot carry, as it needs TLVs.
     fn transmit_feedback(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
-        if self.receiver.ack_due() != AckDue::Now {
-            return None;
-        }
         let needs_tlvs = self.control.owes_echo()
             || self.receiver.is_holding()
             || self.receiver.ce_count() != self.told_ce

@@ -98,8 +98,9 @@ pub(crate) struct Sender {
     /// When SND.UNA last moved or an idle sender began (R2).
     progress_at: Instant,
     pacing: bool,
-    /// Packets a second that the controller wants; worked out when it has learnt something, not for every packet.
+    /// Packets a second that the controller wants, if it does; worked out for the first packet since it has learnt something.
     pacing_rate: Option<u64>,
+    is_pacing_rate_old: bool,
     /// New data waits for more of it.
     pub(crate) is_corked: bool,
 }
@@ -129,6 +130,7 @@ impl Sender {
             progress_at: now,
             pacing: config.pacing,
             pacing_rate: None,
+            is_pacing_rate_old: false,
             is_corked: false,
         }
     }
@@ -165,6 +167,7 @@ impl Sender {
         self.set_mss(self.mtu.current());
         self.congestion = Congestion::with_settings(config.congestion, now, &config.congestion_settings);
         self.pacing_rate = None;
+        self.is_pacing_rate_old = false;
         self.reaction = Reaction { until: self.una(), lost: 0, refuted: 0 };
         self.ecn_recover = self.nxt();
         if self.flight.has_lost() {

@@ -85,7 +85,11 @@ impl Sender {
             self.was_limited = true;
             return Err(verdict);
         }
-        if let Some(rate) = self.pacing_rate
+        // what goes alone waits for nobody, as long as the bucket is known to hold a packet
+        if self.flight.is_empty() && self.pacer.has_credit() {
+            return Ok(());
+        }
+        if let Some(rate) = self.pacing_rate()
             && let Err(due) = self.pacer.poll(now, rate)
         {
             self.was_limited = true;
@@ -95,9 +99,17 @@ impl Sender {
         Ok(())
     }
 
+    /// What the controller wants, with all that it has learnt.
+    fn pacing_rate(&mut self) -> Option<u64> {
+        if std::mem::take(&mut self.is_pacing_rate_old) {
+            self.pacing_rate = self.congestion.pacing_rate();
+        }
+        self.pacing_rate
+    }
+
     /// The controller has learnt something.
     pub(super) fn renew_pacing_rate(&mut self) {
-        self.pacing_rate = if self.pacing { self.congestion.pacing_rate() } else { None };
+        self.is_pacing_rate_old = self.pacing;
     }
 
     fn send_new(&mut self, now: Instant, timers: &mut Timers, stats: &mut Stats) -> Option<Numbered> {
