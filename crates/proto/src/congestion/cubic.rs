@@ -86,6 +86,13 @@ impl Cubic {
         }
     }
 
+    /// The same, but slow start begins with `window` packets; after a pause it begins anew with the initial window.
+    #[must_use]
+    pub(super) fn begin_with(mut self, window: u32) -> Self {
+        self.course.window = f64::from(window).min(self.course.window);
+        self
+    }
+
     fn is_slow_start(&self) -> bool {
         self.course.window < self.course.slow_start_threshold
     }

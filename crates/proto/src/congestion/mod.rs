@@ -28,13 +28,20 @@ pub use self::fixed::Fixed;
 pub use self::model::Model;
 use crate::rate::RateSample;
 
-/// Packets a connection may send before it has heard anything of the path.
+/// Packets a connection may send before it has heard anything of the path but how long the open took.
 ///
 /// RFC 6928 gives 10 for paths of which nothing is known. 32 packets of 1472 bytes are 47 KB: less than the one
 /// 64 KiB super-packet that a kernel's TCP hands to its device, and a third of the buffer that even small switches
 /// give to a port, while a message of the usual sizes crosses a cluster in one round trip. Where that is too much
 /// for a path, the first round trip loses packets and the controller reacts as to any loss.
 pub const INITIAL_WINDOW: u32 = 32;
+
+/// The same for CUBIC on a long path (RFC 6928). There a slow start that begins with three times the window of others has three
+/// times their part of the path when it is full, and that lasts: windows come together in many seconds (decision 0026).
+pub const INITIAL_WINDOW_LONG: u32 = 10;
+
+/// The round trip of a path from which on it is a long one, that leaves the cluster: tens of those within one.
+pub const LONG_RTT: Duration = Duration::from_millis(1);
 
 /// A window never falls below this many packets, except after a time-out.
 pub const WINDOW_MIN: u32 = 2;
@@ -79,16 +86,16 @@ impl Kind {
 /// What a controller starts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// First window, in packets.
-    pub initial_window: u32,
+    /// First window, in packets; without one it is [`INITIAL_WINDOW`], or [`INITIAL_WINDOW_LONG`].
+    pub initial_window: Option<u32>,
     /// The constant window of [`Kind::Fixed`], in packets.
     pub fixed_window: u32,
 }
 
 impl Default for Settings {
-    /// [`INITIAL_WINDOW`], and a fixed window as large as the default receive window (CDP-LIM-5).
+    /// The first window that suits the path, and a fixed window as large as the default receive window (CDP-LIM-5).
     fn default() -> Self {
-        Self { initial_window: INITIAL_WINDOW, fixed_window: limits::RECEIVE_SLOTS }
+        Self { initial_window: None, fixed_window: limits::RECEIVE_SLOTS }
     }
 }
 
@@ -164,22 +171,29 @@ enum Algorithm {
     Model(Box<Model>),
 }
 
-impl Algorithm {
-    fn new(kind: Kind, now: Instant, settings: &Settings) -> Self {
-        match kind {
-            Kind::Fixed => Self::Fixed(Fixed::new(settings.fixed_window)),
-            Kind::Cubic => Self::Cubic(Cubic::new(settings.initial_window).into()),
-            Kind::Model => Self::Model(Model::new(settings.initial_window, now).into()),
-        }
-    }
-}
-
 /// What a controller is made from, for an end that has sent nothing: many only receive, or are idle.
 #[derive(Clone, Copy, Debug)]
 struct Seed {
     kind: Kind,
     settings: Settings,
     now: Instant,
+    /// The open took as long as on a path that leaves the cluster.
+    is_long: bool,
+}
+
+impl Seed {
+    fn grow(&self) -> Algorithm {
+        let Settings { initial_window, fixed_window } = self.settings;
+        let window = initial_window.unwrap_or(INITIAL_WINDOW);
+        match self.kind {
+            Kind::Fixed => Algorithm::Fixed(Fixed::new(fixed_window)),
+            Kind::Cubic if self.is_long && initial_window.is_none() => {
+                Algorithm::Cubic(Cubic::new(window).begin_with(INITIAL_WINDOW_LONG).into())
+            }
+            Kind::Cubic => Algorithm::Cubic(Cubic::new(window).into()),
+            Kind::Model => Algorithm::Model(Model::new(window, self.now).into()),
+        }
+    }
 }
 
 /// The controller of a connection, one of [`Kind`], held to [CDP-CC-3].
@@ -221,8 +235,19 @@ impl Congestion {
     /// A controller of `kind` at the first window of `settings`.
     #[must_use]
     pub fn with_settings(kind: Kind, now: Instant, settings: &Settings) -> Self {
-        let granted = each!(&Algorithm::new(kind, now, settings), inner => inner.window());
-        Self { seed: Seed { kind, settings: *settings, now }, algorithm: None, granted }
+        Self::of(Seed { kind, settings: *settings, now, is_long: false })
+    }
+
+    fn of(seed: Seed) -> Self {
+        let granted = each!(&seed.grow(), inner => inner.window());
+        Self { seed, algorithm: None, granted }
+    }
+
+    /// The open took so long; says nothing once something was sent.
+    pub fn expect(&mut self, rtt: Duration) {
+        if rtt >= LONG_RTT && self.algorithm.is_none() {
+            *self = Self::of(Seed { is_long: true, ..self.seed });
+        }
     }
 
     /// The name of its kind, as statistics show it.
@@ -233,8 +258,7 @@ impl Congestion {
 
     #[inline]
     fn algorithm(&mut self) -> &mut Algorithm {
-        let Seed { kind, settings, now } = self.seed;
-        self.algorithm.get_or_insert_with(|| Algorithm::new(kind, now, &settings))
+        self.algorithm.get_or_insert_with(|| self.seed.grow())
     }
 
     /// Takes over a smaller window at once; a larger one as far as `newly_acked` packets allow.

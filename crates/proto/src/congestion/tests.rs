@@ -6,7 +6,10 @@ use proptest::prelude::*;
 use weft_base::Instant;
 
 use super::simulation::{Outcome, Path, run};
-use super::{Ack, Congestion, Controller, Kind, Loss, Settings, WINDOW_MAX};
+use super::{
+    Ack, Congestion, Controller, INITIAL_WINDOW, INITIAL_WINDOW_LONG, Kind, LONG_RTT, Loss, Settings,
+    WINDOW_MAX,
+};
 use crate::rate::RateSample;
 
 /// An acknowledgement of one packet that the window held back, to be varied.
@@ -287,4 +290,24 @@ fn simulated_model_finds_a_long_path_in_spite_of_its_losses() {
 fn simulated_fixed_window_keeps_its_rate_under_loss() {
     let outcome = measure(Kind::Fixed, 1, "loss 1 %, room for all", Path { buffer: 1_024, ..LOSSY });
     assert!(outcome.utilisation >= 0.98, "{outcome:?}");
+}
+
+/// Beside others on a long path a flow starts as they do (RFC 6928); within a cluster it has the larger window.
+#[test]
+fn a_long_open_makes_cubic_begin_small() {
+    let at = Instant::ZERO;
+    let window = |kind, initial_window, open| {
+        let mut congestion =
+            Congestion::with_settings(kind, at, &Settings { initial_window, ..Settings::default() });
+        congestion.expect(open);
+        let granted = congestion.window();
+        congestion.handle_sent(at, 1, false);
+        congestion.expect(LONG_RTT);
+        assert_eq!(congestion.window(), granted, "it has begun");
+        granted
+    };
+    assert_eq!(window(Kind::Cubic, None, LONG_RTT), INITIAL_WINDOW_LONG);
+    assert_eq!(window(Kind::Cubic, None, LONG_RTT - Duration::from_micros(1)), INITIAL_WINDOW);
+    assert_eq!(window(Kind::Cubic, Some(700), LONG_RTT), 700, "as it was told");
+    assert_eq!(window(Kind::Model, None, LONG_RTT), INITIAL_WINDOW);
 }

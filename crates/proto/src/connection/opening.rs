@@ -182,9 +182,11 @@ impl Connection {
         self.note_peer(now);
         if self.open_tries == 1 {
             self.sender.rtt.sample(now, now - self.sent_at);
+            self.sender.congestion.expect(now - self.sent_at);
             self.note_open_delivered();
         } else if self.has_opened_by_another() {
             self.sender.rtt.expect(now - self.sent_at);
+            self.sender.congestion.expect(now - self.sent_at);
         }
     }
 

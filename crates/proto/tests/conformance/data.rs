@@ -138,7 +138,7 @@ fn what_is_held_far_away_is_named_piece_by_piece() {
 /// SND.NXT matter.
 #[test]
 fn what_the_latest_bitmaps_left_out_is_not_lost() {
-    let settings = Settings { initial_window: 1_100, ..Settings::default() };
+    let settings = Settings { initial_window: Some(1_100), ..Settings::default() };
     let config =
         Config { pacing: false, congestion_settings: settings, ..Config::new(Service::Stream, 1_444) };
     let mut script = Script::server_to(&config, &generous_stream());

@@ -1,7 +1,7 @@
 //! Several paths: by which of them each packet goes, and what is reported of them.
 
 use super::*;
-use crate::{PathReport, Paths};
+use crate::{PathReport, Paths, congestion};
 
 /// All that a connection sends now, each with its path.
 fn sent(connection: &mut Connection, now: Instant) -> Vec<(u8, Packet)> {
@@ -297,7 +297,7 @@ fn a_new_default_begins_anew() {
     let probe = sent(&mut pair.client, now);
     assert_eq!(paths_of(&probe, Kind::Data)[..1], [1]);
     let window = pair.client.path_stats().congestion_window;
-    assert_eq!(window, Config::new(Service::Stream, 1_444).congestion_settings.initial_window);
+    assert_eq!(window, congestion::INITIAL_WINDOW);
     pair.now += MS;
     let now = pair.now;
     for (path, packet) in probe {

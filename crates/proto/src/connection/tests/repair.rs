@@ -88,7 +88,7 @@ fn a_single_loss_is_repaired_by_duplicate_acknowledgements() {
 #[test]
 fn what_is_overtaken_by_many_is_not_sent_again_at_once() {
     const PACKETS: usize = 640;
-    let settings = Settings { initial_window: 700, ..Settings::default() };
+    let settings = Settings { initial_window: Some(700), ..Settings::default() };
     let config = Config {
         receive_slots: 1_024,
         send_bytes: 2 << 20,
@@ -160,7 +160,7 @@ fn repair_of_many(change: fn(Packet) -> Packet) -> Stats {
         send_bytes: 8 << 20,
         pacing: false,
         probe_mtu: false,
-        congestion_settings: Settings { initial_window: 3_000, ..Settings::default() },
+        congestion_settings: Settings { initial_window: Some(3_000), ..Settings::default() },
         ..Config::new(Service::Stream, 1_444)
     };
     let mut pair = Pair::open(&config, &config);
