@@ -3,15 +3,17 @@
 use std::sync::OnceLock;
 
 use weft_base::Instant;
+use weft_link::monotonic_nanos;
 
-static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
+/// One second before anybody asked, in nanoseconds of the kernel's clock; where that is younger, a number before its zero.
+static ORIGIN: OnceLock<u64> = OnceLock::new();
 
 /// Now, on a clock that the wall clock does not move ([CDP-TMR-1]).
 ///
 /// It starts at one second, so that the origin lies before everything and 0 can stand for "never" in atomics.
 pub(crate) fn now() -> Instant {
-    let origin = ORIGIN.get_or_init(std::time::Instant::now);
-    Instant::from_nanos(1_000_000_000) + origin.elapsed()
+    let nanos = monotonic_nanos();
+    Instant::from_nanos(nanos.wrapping_sub(*ORIGIN.get_or_init(|| nanos.wrapping_sub(1_000_000_000))))
 }
 
 /// Cycles of the time stamp counter for which [`about`] takes the clock to stand: 2 µs where it counts at 2 GHz.

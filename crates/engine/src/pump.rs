@@ -24,26 +24,27 @@ use crate::waiters::Interest;
 const LINK_PATIENCE: Duration = Duration::from_millis(5);
 
 impl Core {
-    /// Hands a packet to the machine. Gives back a SYN that takes the place of a connection that is over.
+    /// Hands a packet to the machine, which takes its data. True if it is a SYN that takes the place of a connection that is over.
     pub(crate) fn handle(
         &self,
         slot: &Arc<Slot>,
         live: &mut Live,
-        packet: Packet,
+        packet: &mut Packet,
         from: SocketAddr,
         now: Instant,
         out: &mut Outbox,
-    ) -> Option<Packet> {
+    ) -> bool {
         let path = match &live.side {
             None => (from == live.to).then_some(0),
             Some(side) => side.path_from(from),
         };
         if let Some(path) = path {
             if packet.kind() == Kind::Syn && live.connection.yields_to_syn() {
-                return Some(self.make_way(slot, live, packet, out));
+                self.make_way(slot, live, out);
+                return true;
             }
-            live.connection.handle_packet_by(now, packet, path);
-            return None;
+            live.connection.take_packet_by(now, packet, path);
+            return false;
         }
         self.handle_from_elsewhere(slot, live, packet, from, now, out)
     }
@@ -54,19 +55,20 @@ impl Core {
         &self,
         slot: &Arc<Slot>,
         live: &mut Live,
-        packet: Packet,
+        packet: &Packet,
         from: SocketAddr,
         now: Instant,
         out: &mut Outbox,
-    ) -> Option<Packet> {
-        if !self.may_come(&packet, from) {
-            return None;
+    ) -> bool {
+        if !self.may_come(packet, from) {
+            return false;
         }
         if packet.kind() == Kind::Syn && live.connection.yields_to_syn() {
-            return Some(self.make_way(slot, live, packet, out));
+            self.make_way(slot, live, out);
+            return true;
         }
         let before = live.connection.stats(now).packets_received;
-        live.connection.handle_packet(now, packet);
+        live.connection.handle_packet(now, packet.clone());
         // [CDP-ADR-7] In open mode packets go to where the last current packet came from; [CDP-ENC-6] to a node of the
         // cluster they go to the address that the cluster gives.
         if live.connection.stats(now).packets_received != before
@@ -75,17 +77,16 @@ impl Core {
             live.to = from;
             self.directory.learn(slot.key().remote.node, from);
         }
-        None
+        false
     }
 
     /// [CDP-ST-48] [CDP-ST-G] Forgets a connection that is over in favour of a new SYN.
     #[cold]
-    fn make_way(&self, slot: &Arc<Slot>, live: &mut Live, packet: Packet, out: &mut Outbox) -> Packet {
+    fn make_way(&self, slot: &Arc<Slot>, live: &mut Live, out: &mut Outbox) {
         live.connection.forget();
         self.publish(slot, live, 0, out);
         self.look_at_end(slot, live, out);
         self.remove(slot, live);
-        packet
     }
 
     /// Whether a new connection may take this flow; one that is over makes way for it ([CDP-ST-G]).
@@ -109,9 +110,9 @@ impl Core {
         now: Instant,
         out: &mut Outbox,
     ) {
-        while let Some((packet, from)) = live.next_deferred() {
+        while let Some((mut packet, from)) = live.next_deferred() {
             // A SYN that finds the connection over comes again ([CDP-RTX-1]).
-            let _ = self.handle(slot, live, packet, from, now, out);
+            let _ = self.handle(slot, live, &mut packet, from, now, out);
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::vec::Drain;
 
 use weft_base::Instant;
 use weft_link::{Received, Refusal};
@@ -93,7 +92,8 @@ impl Core {
     fn take_in(&self, port: &Port, turn: &mut Turn, now: Instant, out: &mut Outbox) {
         let Turn { batch, checked, last, .. } = turn;
         self.check(port, batch.drain(), checked, now, out);
-        self.sort(port, checked.drain(..), last, now, out);
+        self.sort(port, checked, last, now, out);
+        checked.clear();
         self.end_turn(now, out);
     }
 
@@ -121,20 +121,24 @@ impl Core {
     fn sort(
         &self,
         port: &Port,
-        mut packets: Drain<'_, (Packet, SocketAddr)>,
+        mut packets: &mut [(Packet, SocketAddr)],
         last: &mut Option<Arc<Slot>>,
         now: Instant,
         out: &mut Outbox,
     ) {
-        while let Some((packet, from)) = packets.next() {
-            let flow = packet.flow();
+        while let Some((first, from)) = packets.first() {
+            let flow = first.flow();
             let known = last.take().filter(|slot| slot.key() == flow && !slot.is_removed());
             let Some(slot) = known.or_else(|| self.table.find(&flow)) else {
-                self.handle_unknown(port, &packet, from, now, out);
+                self.handle_unknown(port, first, *from, now, out);
+                packets = &mut packets[1..];
                 continue;
             };
             slot.set_home(port.index);
-            if self.give_run(port, &slot, (packet, from), &mut packets, now, out) {
+            let count = 1 + packets[1..].iter().take_while(|(packet, _)| packet.flow() == flow).count();
+            let (run, rest) = packets.split_at_mut(count);
+            packets = rest;
+            if self.give_run(port, &slot, run, packets.is_empty(), now, out) {
                 *last = (!slot.is_removed()).then_some(slot);
             } else {
                 out.touched.push(slot);
@@ -142,24 +146,21 @@ impl Core {
         }
     }
 
-    /// Hands a packet and those of the same flow that follow it to their slot. Whether what comes of them was seen to: where they
-    /// are the last of the turn.
+    /// Hands a run of packets to their slot. Whether what comes of them was seen to: where they are the last of the turn.
     fn give_run(
         &self,
         port: &Port,
         slot: &Arc<Slot>,
-        (packet, from): (Packet, SocketAddr),
-        packets: &mut Drain<'_, (Packet, SocketAddr)>,
+        run: &mut [(Packet, SocketAddr)],
+        is_last: bool,
         now: Instant,
         out: &mut Outbox,
     ) -> bool {
         let mut live = slot.try_lock();
-        self.give(port, slot, live.as_mut(), packet, from, now, out);
-        while packets.as_slice().first().is_some_and(|(packet, _)| packet.flow() == slot.key()) {
-            let Some((packet, from)) = packets.next() else { break };
-            self.give(port, slot, live.as_mut(), packet, from, now, out);
+        for (packet, from) in run {
+            self.give(port, slot, live.as_mut(), packet, *from, now, out);
         }
-        let Some(mut live) = live.filter(|_| packets.as_slice().is_empty()) else { return false };
+        let Some(mut live) = live.filter(|_| is_last) else { return false };
         self.pump(slot, &mut live, now, out);
         self.unlock(slot, live, now, out);
         true
@@ -192,32 +193,28 @@ impl Core {
         port: &Port,
         slot: &Arc<Slot>,
         live: Option<&mut Guard<'_>>,
-        packet: Packet,
+        packet: &mut Packet,
         from: SocketAddr,
         now: Instant,
         out: &mut Outbox,
     ) {
-        let refused = match live {
+        let is_refused = match live {
             Some(live) => self.handle(slot, live, packet, from, now, out),
-            None if !self.may_come(&packet, from) => return,
+            None if !self.may_come(packet, from) => return,
             None => {
                 port.counters.backlogged.add(1);
-                match slot.defer(packet, from) {
-                    Ok(()) => return,
-                    // The backlog is full: wait for the slot, so that the link's own queue fills.
-                    Err(packet) => {
-                        let mut live = slot.lock();
-                        self.drain_backlog(slot, &mut live, now, out);
-                        let refused = self.handle(slot, &mut live, packet, from, now, out);
-                        // The end of the turn wants the slot once more.
-                        drop(live);
-                        refused
-                    }
+                if slot.defer(packet.clone(), from).is_ok() {
+                    return;
                 }
+                // The backlog is full: wait for the slot, so that the link's own queue fills.
+                let mut live = slot.lock();
+                self.drain_backlog(slot, &mut live, now, out);
+                // The end of the turn wants the slot once more.
+                self.handle(slot, &mut live, packet, from, now, out)
             }
         };
-        if let Some(packet) = refused {
-            self.handle_unknown(port, &packet, from, now, out);
+        if is_refused {
+            self.handle_unknown(port, packet, from, now, out);
         }
     }
 

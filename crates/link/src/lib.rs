@@ -23,6 +23,7 @@
 //! ```
 
 mod arena;
+mod clock;
 mod counters;
 pub mod fault;
 mod interface;
@@ -40,6 +41,7 @@ pub mod udp;
 mod wait;
 mod waker;
 
+pub use clock::monotonic_nanos;
 pub use fault::{Burst, Fault, FaultCounts, Faults, ParseFaultsError};
 pub use interface::{Interface, interfaces};
 pub use link::{Encapsulation, Link, LinkInfo, LinkStats};

@@ -159,23 +159,25 @@ impl Packet {
     /// The data segment, without a copy; empty in control packets.
     #[must_use]
     pub fn payload(&self) -> Bytes {
-        if self.header.kind.has_tlvs() { Bytes::new() } else { self.bytes.slice(HEADER_LEN..) }
+        if self.payload_len() == 0 { Bytes::new() } else { self.bytes.slice(HEADER_LEN..) }
     }
 
-    /// The data segment in place of the packet, without a copy or one more handle; empty in control packets.
+    /// Takes the data segment out, without a copy or one more handle; only the header stays. Empty in control packets, which
+    /// stay as they are.
     #[must_use]
-    pub fn into_payload(mut self) -> Bytes {
+    pub fn take_payload(&mut self) -> Bytes {
         if self.header.kind.has_tlvs() {
             return Bytes::new();
         }
-        self.bytes.advance(HEADER_LEN);
-        self.bytes
+        let mut payload = std::mem::take(&mut self.bytes);
+        payload.advance(payload.len().min(HEADER_LEN));
+        payload
     }
 
     /// Bytes of the data segment; 0 in control packets.
     #[must_use]
     pub fn payload_len(&self) -> usize {
-        if self.header.kind.has_tlvs() { 0 } else { self.bytes.len() - HEADER_LEN }
+        if self.header.kind.has_tlvs() { 0 } else { self.bytes.len().saturating_sub(HEADER_LEN) }
     }
 
     /// C of [CDP-SEAL-1], computed anew.

@@ -14,10 +14,15 @@ use crate::timers::Timer;
 
 impl Connection {
     /// Takes one packet that passed the stateless checks and is of this flow.
-    pub fn handle_packet(&mut self, now: Instant, packet: Packet) {
+    pub fn handle_packet(&mut self, now: Instant, mut packet: Packet) {
+        self.take_packet(now, &mut packet);
+    }
+
+    /// The same, of a packet that stays where it lies: only data is taken out of it.
+    pub(super) fn take_packet(&mut self, now: Instant, packet: &mut Packet) {
         match self.state {
-            State::SynSent => self.handle_in_syn_sent(now, packet),
-            State::SynReceived => self.handle_in_syn_received(now, &packet),
+            State::SynSent => self.handle_in_syn_sent(now, packet.clone()),
+            State::SynReceived => self.handle_in_syn_received(now, packet),
             State::Closed => self.stats.unexpected += 1,
             State::Established | State::FinWait | State::CloseWait | State::Quiet => {
                 self.handle_synchronized(now, packet);
@@ -25,20 +30,20 @@ impl Connection {
         }
     }
 
-    pub(super) fn handle_synchronized(&mut self, now: Instant, packet: Packet) {
+    pub(super) fn handle_synchronized(&mut self, now: Instant, packet: &mut Packet) {
         match packet.kind() {
             // [CDP-ST-24] a SYN or SYN|ACK in a live connection is challenged
             Kind::Syn | Kind::SynAck if self.state == State::Quiet => self.stats.unexpected += 1,
             Kind::Syn | Kind::SynAck => self.challenge(now),
-            Kind::EchoReset => self.handle_echo_reset(now, &packet),
-            Kind::Reset => self.handle_reset(now, &packet),
+            Kind::EchoReset => self.handle_echo_reset(now, packet),
+            Kind::Reset => self.handle_reset(now, packet),
             Kind::Data | Kind::Ack | Kind::Pin | Kind::Fin => self.handle_numbered(now, packet),
         }
     }
 
     /// [CDP-CHK-4] Undo the seal, then test SEQ, then the ACK number, and only then act.
-    fn handle_numbered(&mut self, now: Instant, packet: Packet) {
-        let header = packet.header();
+    fn handle_numbered(&mut self, now: Instant, packet: &mut Packet) {
+        let header = *packet.header();
         let s = packet.seq(self.agreed.sealed);
         let place = self.receiver.place(s);
         if !place.is_current() {
@@ -61,7 +66,7 @@ impl Connection {
         }
         self.note_heard(now);
         match acknowledgement {
-            Acknowledgement::Valid(full) => self.handle_acknowledgement(now, full, header, tlvs),
+            Acknowledgement::Valid(full) => self.handle_acknowledgement(now, full, &header, tlvs),
             // [CDP-ACK-4] number, window and SACK are ignored, the rest is processed
             Acknowledgement::Old | Acknowledgement::False => {}
         }
@@ -155,7 +160,7 @@ impl Connection {
         self.handle_path_echo(now, time.echoed);
     }
 
-    fn handle_data(&mut self, now: Instant, s: weft_base::Seq, place: Place, packet: Packet) {
+    fn handle_data(&mut self, now: Instant, s: weft_base::Seq, place: Place, packet: &mut Packet) {
         let header = packet.header();
         self.receiver.note_congestion(header.ce);
         self.stats.ce_received += u64::from(header.ce);
@@ -163,7 +168,8 @@ impl Connection {
             // [CDP-SEQ-11] before RCV.NXT: acknowledged, and its data ignored
             (Place::Before, _) => self.repeat_ack(now),
             (Place::Within, State::Established | State::FinWait | State::Quiet) => {
-                self.store(now, s, header.eom, packet.into_payload());
+                let eom = header.eom;
+                self.store(now, s, eom, packet.take_payload());
             }
             // [CDP-ST-43] DAT again
             (Place::Within, _) => self.repeat_ack(now),

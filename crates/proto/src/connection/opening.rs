@@ -172,7 +172,7 @@ impl Connection {
                 // [CDP-ST-16] into the accept queue, then as in ESTABLISHED
                 self.advance(Happening::OpenAck);
                 self.open_is_over(now);
-                self.handle_synchronized(now, packet.clone());
+                self.handle_synchronized(now, &mut packet.clone());
             }
         }
     }

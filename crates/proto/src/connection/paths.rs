@@ -35,9 +35,14 @@ impl Connection {
     }
 
     /// As [`Connection::handle_packet`], of a packet that came by `path`.
-    pub fn handle_packet_by(&mut self, now: Instant, packet: Packet, path: u8) {
+    pub fn handle_packet_by(&mut self, now: Instant, mut packet: Packet, path: u8) {
+        self.take_packet_by(now, &mut packet, path);
+    }
+
+    /// As [`Connection::handle_packet_by`], of a packet that stays where it lies: only data is taken out of it.
+    pub fn take_packet_by(&mut self, now: Instant, packet: &mut Packet, path: u8) {
         self.arrivals.now = Some(path);
-        self.handle_packet(now, packet);
+        self.take_packet(now, packet);
         self.arrivals.now = None;
     }
 
