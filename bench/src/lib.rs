@@ -15,5 +15,6 @@ pub mod pipes;
 mod report;
 pub mod rivals;
 pub mod sockets;
+pub mod tube;
 
 pub use report::{Report, cpu_seconds, percentile};

@@ -10,8 +10,8 @@ use toml::{Table, Value};
 
 /// Where the figures are kept.
 const KEPT: &str = "bench/instructions.toml";
-/// The scenarios of `bench/src/bin/packets.rs`.
-const SCENARIOS: [&str; 3] = ["bulk", "messages", "ping"];
+/// Programs of `bench/src/bin` that are counted, with their scenarios; the last word is under which the figure is kept.
+const SCENARIOS: [&str; 4] = ["packets bulk", "packets messages", "packets ping", "calls"];
 /// More than this share above the kept figure is a failure.
 const TOLERANCE: f64 = 0.03;
 /// Two runs whose difference is counted, so that start and end of the program do not count.
@@ -73,19 +73,23 @@ fn compiler() -> Result<String, String> {
 }
 
 fn count_all(root: &Path) -> Result<Vec<(&'static str, i64)>, String> {
-    let build = ["build", "--release", "--package", "weft-bench", "--bin", "packets"];
+    let build = ["build", "--release", "--package", "weft-bench", "--bin", "packets", "--bin", "calls"];
     let built = Command::new("cargo").args(build).current_dir(root).status();
     if !built.is_ok_and(|status| status.success()) {
-        return Err("instructions: the program that is counted cannot be built".to_owned());
+        return Err("instructions: the programs that are counted cannot be built".to_owned());
     }
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), |folder| root.join(folder));
-    let program = target.join("release/packets");
-    SCENARIOS.iter().map(|scenario| Ok((*scenario, per_packet(&program, scenario)?))).collect()
+    let folder = target.join("release");
+    SCENARIOS.iter().map(|scenario| Ok((name(scenario), per_packet(&folder, scenario)?))).collect()
 }
 
-fn per_packet(program: &Path, scenario: &str) -> Result<i64, String> {
+fn name(scenario: &str) -> &str {
+    scenario.rsplit(' ').next().unwrap_or(scenario)
+}
+
+fn per_packet(folder: &Path, scenario: &str) -> Result<i64, String> {
     let [few, many] = COUNTS;
-    let (few, many) = (run(program, scenario, few)?, run(program, scenario, many)?);
+    let (few, many) = (run(folder, scenario, few)?, run(folder, scenario, many)?);
     let packets = many.packets - few.packets;
     if packets <= 0 {
         return Err(format!("instructions: {scenario} sends no packets"));
@@ -98,11 +102,13 @@ struct Count {
     packets: i64,
 }
 
-fn run(program: &Path, scenario: &str, count: u64) -> Result<Count, String> {
+fn run(folder: &Path, scenario: &str, count: u64) -> Result<Count, String> {
+    let mut words = scenario.split(' ');
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(program)
-        .args([scenario, &count.to_string()])
+        .arg(folder.join(words.next().unwrap_or_default()))
+        .args(words)
+        .arg(count.to_string())
         .output()
         .map_err(|error| format!("valgrind: {error}"))?;
     let (told, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -139,6 +145,6 @@ mod tests {
     fn the_kept_figures_can_be_read() {
         let text = std::fs::read_to_string(crate::root().join(KEPT)).unwrap();
         let kept: Table = text.parse().unwrap();
-        assert!(SCENARIOS.iter().all(|scenario| kept.get(*scenario).is_some_and(Value::is_integer)));
+        assert!(SCENARIOS.iter().all(|scenario| kept.get(name(scenario)).is_some_and(Value::is_integer)));
     }
 }
