@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use bytes::BytesMut;
 
 use crate::arena::Arena;
-use crate::udp::Rhythm;
+use crate::udp::{Origin, Rhythm};
 
 /// Bytes of the largest thing one receive call can bring: a full UDP datagram, or many joined to one buffer.
 pub const REGION_BYTES: usize = 65_536;
@@ -68,6 +68,8 @@ pub struct RecvBatch {
     small: Arena,
     /// How the packets of a UDP link come. See `udp::rhythm`.
     pub(crate) rhythm: Rhythm,
+    /// Whose packets the second socket of a UDP link brings. See `udp::origin`.
+    pub(crate) origin: Origin,
 }
 
 impl RecvBatch {
@@ -87,6 +89,7 @@ impl RecvBatch {
             regions: Arena::new(REGIONS * REGION_BYTES, REGION_CHUNKS),
             small: Arena::new(SMALL_CHUNK_BYTES, SMALL_CHUNKS),
             rhythm: Rhythm::default(),
+            origin: Origin::default(),
         }
     }
 

@@ -12,7 +12,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use socket2::Socket;
@@ -39,6 +39,8 @@ pub(super) struct Direct {
     /// Made when it is first wanted, and kept; `None` where the system does not give it.
     socket: OnceLock<Option<Socket>>,
     mode: AtomicU8,
+    /// How often it was to be connected, to anybody; counted before.
+    connecting: AtomicU32,
     /// Whom it is connected to. Held while a packet leaves, so that none goes to another.
     peer: Mutex<Option<SocketAddr>>,
 }
@@ -47,7 +49,12 @@ impl Direct {
     /// A second socket that is made at need, or never.
     pub(super) fn new(is_wanted: bool) -> Self {
         let socket = if is_wanted { OnceLock::new() } else { OnceLock::from(None) };
-        Self { socket, mode: AtomicU8::new(Mode::Off as u8), peer: Mutex::default() }
+        Self {
+            socket,
+            mode: AtomicU8::new(Mode::Off as u8),
+            connecting: AtomicU32::new(0),
+            peer: Mutex::default(),
+        }
     }
 
     #[inline]
@@ -62,6 +69,12 @@ impl Direct {
 
     fn set_mode(&self, mode: Mode) {
         self.mode.store(mode as u8, Ordering::Relaxed);
+    }
+
+    /// Which connecting of the socket this is.
+    #[inline]
+    pub(super) fn connecting(&self) -> u32 {
+        self.connecting.load(Ordering::Acquire)
     }
 
     /// What comes from its peer comes one at a time now.
@@ -93,6 +106,7 @@ impl Direct {
     ) {
         let mut held = self.lock();
         let socket = self.socket.get_or_init(|| open(shared, local, buffer_bytes, peer).ok());
+        self.connecting.fetch_add(1, Ordering::Release);
         // A peer that cannot be reached just now does not answer either: the shared socket does.
         if let Some(socket) = socket
             && socket.connect(&options::target(peer, local.is_ipv6()).into()).is_ok()
@@ -108,6 +122,7 @@ impl Direct {
     pub(super) fn end(&self, is_v6: bool) {
         let mut held = self.lock();
         let (Some(Some(socket)), Some(peer)) = (self.socket.get(), *held) else { return };
+        self.connecting.fetch_add(1, Ordering::Release);
         let silent = SocketAddr::new(peer.ip(), if peer.port() == 1 { 2 } else { 1 });
         if socket.connect(&options::target(silent, is_v6).into()).is_ok() {
             *held = None;

@@ -7,6 +7,7 @@
 mod address;
 mod direct;
 mod options;
+mod origin;
 mod recv;
 mod refusals;
 mod rhythm;
@@ -25,6 +26,7 @@ use crate::counters::Counters;
 use crate::link::HEADER_BYTES;
 use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, interface, sockopt};
 use direct::Direct;
+pub(crate) use origin::Origin;
 pub(crate) use rhythm::Rhythm;
 
 /// Bytes of the largest UDP datagram's data over IPv4.

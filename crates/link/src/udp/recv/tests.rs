@@ -78,3 +78,28 @@ fn a_flood_keeps_its_order_through_every_change_of_socket_and_others_are_heard()
     assert_eq!(next, 100_000);
     assert!(modes.starts_with(&[Mode::Off, Mode::Flood, Mode::Off, Mode::Flood]), "{modes:?}");
 }
+
+/// One peer after the other has the second socket, until addresses are not asked for any more, and then the next.
+#[test]
+fn packets_keep_their_sender_while_peers_take_turns_with_the_second_socket() {
+    let bind = || Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let (here, peers) = (bind(), [bind(), bind()]);
+    let (mut at_here, mut at_peer) = (RecvBatch::new(), RecvBatch::new());
+    for peer in [&peers[0], &peers[1], &peers[0]] {
+        let mut rounds = 0;
+        while at_here.origin.known(here.direct.connecting()) != Some(peer.local) {
+            send(peer, here.local);
+            while at_here.is_empty() {
+                here.recv(&mut at_here).unwrap();
+            }
+            let from: Vec<_> = at_here.drain().map(|packet| packet.from).collect();
+            assert_eq!(from, [peer.local], "in round {rounds}");
+            send(&here, peer.local);
+            receive(peer, &mut at_peer);
+            // A ping-pong has pauses.
+            assert_eq!(here.recv(&mut at_here).unwrap(), 0);
+            rounds += 1;
+            assert!(rounds < 100_000, "it never gets there");
+        }
+    }
+}
