@@ -12,12 +12,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use weft_link::{Encapsulation, Link, LinkInfo, Received, RecvBatch, SendBatch, Waker};
+use weft_link::{Link, LinkInfo, Received, RecvBatch, SendBatch, Waker};
+
+use crate::tube;
 
 /// Longest sleep of a receiver, so that timers are looked at.
 const NAP: Duration = Duration::from_millis(1);
-const MTU: u32 = 1_500;
-const HEADER_BYTES: u32 = 28;
 
 /// The link: a queue of packets that came, and what was sent.
 #[derive(Debug)]
@@ -108,17 +108,7 @@ impl Link for Feed {
     }
 
     fn info(&self) -> LinkInfo {
-        LinkInfo {
-            name: "feed".to_owned(),
-            mss: u16::try_from(MTU - HEADER_BYTES).unwrap_or(u16::MAX),
-            mtu: MTU,
-            local: self.local,
-            encapsulation: Encapsulation::Simulated,
-            gso: false,
-            gro: false,
-            send_buffer_bytes: 0,
-            receive_buffer_bytes: 0,
-        }
+        tube::info("feed", self.local)
     }
 
     fn poll_fd(&self) -> Option<RawFd> {

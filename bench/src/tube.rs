@@ -71,17 +71,7 @@ impl Link for Tube {
     }
 
     fn info(&self) -> LinkInfo {
-        LinkInfo {
-            name: "tube".to_owned(),
-            mss: u16::try_from(MTU - HEADER_BYTES).unwrap_or(u16::MAX),
-            mtu: MTU,
-            local: self.local,
-            encapsulation: Encapsulation::Simulated,
-            gso: false,
-            gro: false,
-            send_buffer_bytes: 0,
-            receive_buffer_bytes: 0,
-        }
+        info("tube", self.local)
     }
 
     fn poll_fd(&self) -> Option<RawFd> {
@@ -90,6 +80,21 @@ impl Link for Tube {
 
     fn next_due(&self) -> Option<Duration> {
         Some(LOOK_EVERY)
+    }
+}
+
+/// What a link in memory says of itself.
+pub(crate) fn info(name: &str, local: SocketAddr) -> LinkInfo {
+    LinkInfo {
+        name: name.to_owned(),
+        mss: u16::try_from(MTU - HEADER_BYTES).unwrap_or(u16::MAX),
+        mtu: MTU,
+        local,
+        encapsulation: Encapsulation::Simulated,
+        gso: false,
+        gro: false,
+        send_buffer_bytes: 0,
+        receive_buffer_bytes: 0,
     }
 }
 
