@@ -388,8 +388,11 @@ impl World {
         let Some(mut connection) = self.ends[end].take() else { return };
         let mut head = Vec::new();
         let mut count = 0;
-        while let Some(transmit) = connection.poll_transmit(self.now, &mut head) {
-            let bytes = [&head[transmit.head], &transmit.body[..]].concat();
+        while let Some(transmit) = connection.poll_transmit_in_place(self.now, &mut head) {
+            let bytes = match connection.frame(&transmit) {
+                Some(frame) => frame.to_vec(),
+                None => [&head[transmit.head], &transmit.body[..]].concat(),
+            };
             let packet = Packet::new_checked(Bytes::from(bytes.clone()), Encapsulation::Udp);
             let packet = packet.expect("what is sent is legal");
             assert_eq!(packet.flow(), connection.flow().reversed());

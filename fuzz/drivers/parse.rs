@@ -51,7 +51,7 @@ fn check_data(packet: &Packet) {
     for sealed in [false, true] {
         let header = Header { seq: packet.seq(sealed), ..*packet.header() };
         let mut bytes = Vec::new();
-        emit::emit_data(&mut bytes, &header, &payload, sealed);
+        bytes.extend_from_slice(&emit::data_head(&header, &payload, sealed));
         bytes.extend_from_slice(&payload);
         assert_eq!(bytes[..], packet.bytes()[..], "emitted again, sealed {sealed}");
     }

@@ -92,6 +92,8 @@ struct Wire {
     heads: Vec<u8>,
     sent: Vec<Range<usize>>,
     packets: u64,
+    /// Bytes of the longest burst so far.
+    longest: usize,
 }
 
 impl Wire {
@@ -105,7 +107,7 @@ impl Wire {
         let connect =
             |flow, iss| Connection::connect(now, flow, &config, Secret { iss: Seq::new(iss), entropy: iss });
         let (left, right) = (connect(flow, 1 << 40), connect(flow.reversed(), 1 << 50));
-        let mut wire = Self { now, left, right, heads: Vec::new(), sent: Vec::new(), packets: 0 };
+        let mut wire = Self { now, left, right, heads: Vec::new(), sent: Vec::new(), packets: 0, longest: 0 };
         for _ in 0..200 {
             wire.carry(Side::Left);
             wire.carry(Side::Right);
@@ -142,13 +144,20 @@ impl Wire {
         while sender.poll_timeout().is_some_and(|due| due <= now) {
             sender.handle_timeout(now);
         }
-        while let Some(transmit) = sender.poll_transmit(now, &mut self.heads) {
-            self.heads.extend_from_slice(&transmit.body);
-            self.sent.push(transmit.head.start..self.heads.len());
+        // The one copy is the wire's.
+        let mut joined = BytesMut::with_capacity(self.longest);
+        while let Some(transmit) = sender.poll_transmit_in_place(now, &mut self.heads) {
+            let start = joined.len();
+            // In pieces, as callgrind counts each byte of a long copy as an instruction.
+            let mut put =
+                |bytes: &[u8]| bytes.chunks(1_024).for_each(|piece| joined.extend_from_slice(piece));
+            match sender.frame(&transmit) {
+                Some(frame) => put(&frame),
+                None => put(&self.heads[transmit.head]),
+            }
+            self.sent.push(start..joined.len());
         }
-        // In pieces, as callgrind counts each byte of a long copy as an instruction.
-        let mut joined = BytesMut::with_capacity(self.heads.len());
-        self.heads.chunks(1_024).for_each(|piece| joined.extend_from_slice(piece));
+        self.longest = self.longest.max(joined.len());
         let joined = joined.freeze();
         for range in self.sent.drain(..) {
             self.packets += 1;

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use weft_link::SendBatch;
-use weft_proto::Transmit;
+use weft_proto::{Connection, Transmit};
 
 use crate::slot::Slot;
 use crate::waiters::Wake;
@@ -62,10 +62,15 @@ impl Outbox {
         !self.batch.is_empty() || !self.claims.is_empty() || !self.crowded_out.is_empty()
     }
 
-    /// Adds a packet whose head was written to the batch. What was made a moment ago is not moved as a whole: a wide read of fields
-    /// that were written one by one waits for the whole packet to leave the core's store buffer.
+    /// Adds a packet that `connection` has just made: where it lies, or behind its head, which was written to the batch. What was
+    /// made a moment ago is not moved as a whole: a wide read of fields that were written one by one waits for the whole packet to
+    /// leave the core's store buffer.
     #[inline]
-    pub(crate) fn push(&mut self, to: SocketAddr, transmit: &mut Transmit) {
+    pub(crate) fn push(&mut self, to: SocketAddr, connection: &Connection, transmit: &mut Transmit) {
+        if let Some(frame) = connection.frame(transmit) {
+            self.bytes += frame.len();
+            return self.batch.push_frame(to, &frame, transmit.may_fragment);
+        }
         self.bytes += transmit.head.len() + transmit.body.len();
         let head = transmit.head.clone();
         if transmit.body.is_empty() {

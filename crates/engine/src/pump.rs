@@ -163,11 +163,12 @@ impl Core {
             if out.is_full() {
                 break false;
             }
-            let mut polled = live.connection.poll_transmit(now, out.batch.heads_mut());
+            let mut polled = live.connection.poll_transmit_in_place(now, out.batch.heads_mut());
             let Some(transmit) = &mut polled else { break true };
             // [CDP-LIM-3] echo-form RSTs within the limits of the process
             if !transmit.is_echo_reset || self.may_reset(slot.key().remote.node, now) {
-                out.push(live.send_by(transmit.path, &mut run), transmit);
+                let to = live.send_by(transmit.path, &mut run);
+                out.push(to, &live.connection, transmit);
             }
         };
         if let Some(side) = &live.side {

@@ -1,5 +1,5 @@
-//! Packets to be sent: small ones end to end in one piece of memory; large bodies, and packets that came end to end, where
-//! they lie.
+//! Packets to be sent: small ones end to end in one piece of memory; large bodies, and packets that lie end to end elsewhere,
+//! where they lie.
 
 mod run;
 
@@ -8,12 +8,15 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
+use weft_frame::FramesRef;
 
 pub(crate) use run::{Place, Run};
 
 /// Bodies up to this many bytes are laid behind their head, so that packets lie end to end. Measured: below, a copy costs
 /// less than the kernel's work on one more piece of memory (`docs/adr/0003-udp-link.md`).
 pub const INLINE_BYTES: usize = 2048;
+/// Packets of fewer bytes are not worth a handle to where they lie: it waits for what was written before, as long as a copy takes.
+const SHARED_BYTES_MIN: usize = 512;
 /// Bytes of heads and small bodies at which a batch calls itself full: they stay in a core's second cache.
 const BYTES_MAX: usize = 256 << 10;
 /// Packets at which a batch calls itself full.
@@ -141,6 +144,24 @@ impl SendBatch {
         let size = packet.len();
         self.runs.push(Run { to, place: Place::Own(packet), size, count: 1, may_fragment: false });
         self.packets += 1;
+    }
+
+    /// Adds a packet that lies in memory which others may read too. It stays there if it continues the packet before it, or is
+    /// not small; else it is copied.
+    #[inline]
+    pub fn push_frame(&mut self, to: SocketAddr, packet: &FramesRef<'_>, may_fragment: bool) {
+        if !may_fragment
+            && let Some(last) = self.runs.last_mut()
+            && last.join(packet, to)
+        {
+            self.packets += 1;
+        } else if packet.len() < SHARED_BYTES_MIN {
+            self.push_copy(to, &[packet], may_fragment);
+        } else {
+            let (place, size) = (Place::Shared(packet.to_frames()), packet.len());
+            self.runs.push(Run { to, place, size, count: 1, may_fragment });
+            self.packets += 1;
+        }
     }
 
     /// Copies the last packet, if it is a small one in memory of its own that nothing continues.

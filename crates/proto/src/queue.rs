@@ -1,8 +1,8 @@
 //! What the user has sent: in packets that have a number yet or none, until the peer has acknowledged it.
 //!
-//! Bytes are copied once, from the user's buffer into a chunk; packets are pieces of that chunk. In datagram
-//! service messages are cut into packets as they come, so that small ones share the packet that is still open
-//! (section 7, "Coalescing"); a stream is cut when it leaves, so that a later change of the MSS still counts.
+//! Bytes are copied once, from the user's buffer into a chunk, where room for a head is left before each packet: they leave
+//! from there. Packets are filled as bytes come, so that small messages share the one that is still open (section 7,
+//! "Coalescing"), as do small sends of a stream. What waits when the MSS falls is cut once more.
 
 mod chunks;
 mod recut;
@@ -11,9 +11,9 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use weft_base::Service;
-use weft_wire::records;
+use weft_frame::FramesRef;
+use weft_wire::{HEADER_LEN, records};
 
-use crate::connection::INLINE_BYTES;
 use chunks::{Chunks, LENT_MAX};
 
 pub(crate) use chunks::Piece;
@@ -30,13 +30,6 @@ pub(crate) struct Outgoing {
     pub(crate) eom: bool,
 }
 
-/// A place in a chunk.
-#[derive(Clone, Copy, Debug, Default)]
-struct Mark {
-    chunk: u32,
-    at: u32,
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct SendQueue {
     service: Service,
@@ -46,11 +39,10 @@ pub(crate) struct SendQueue {
     may_split: bool,
     /// Records in the open packet.
     open_records: u16,
-    /// Packets that are complete (datagram).
+    /// Packets that are complete; of a stream they may be longer than one, if they were lent or the MSS has fallen.
     ready: VecDeque<Outgoing>,
-    /// Where the packet begins that is still open, in the chunk that is being filled (datagram), or what has no number of the
-    /// stream.
-    open: Mark,
+    /// Where the packet begins that is still open, in the chunk that is being filled.
+    open: u32,
     bytes: usize,
     chunks: Chunks,
 }
@@ -64,7 +56,7 @@ impl SendQueue {
             may_split: false,
             open_records: 0,
             ready: VecDeque::new(),
-            open: Mark::default(),
+            open: 0,
             bytes: 0,
             chunks: Chunks::default(),
         }
@@ -80,9 +72,8 @@ impl SendQueue {
 
     /// From now on packets are cut to `mss` bytes; those that wait and are longer are cut again.
     pub(crate) fn set_mss(&mut self, mss: u16) {
-        if self.service == Service::Datagram && self.open_len() + records::RECORD_HEAD > usize::from(mss) {
-            self.finish_packet();
-        }
+        // there is room for a packet of the old size
+        self.finish_packet();
         self.mss = mss;
         self.chunks.forget_size();
         if self.may_split && self.ready.iter().any(|packet| packet.piece.len() > self.mss()) {
@@ -112,15 +103,9 @@ impl SendQueue {
         self.ready.len()
     }
 
-    /// Whether a packet of full size waits, or several.
+    /// Whether a packet waits to which nothing is added.
     pub(crate) fn has_full_packet(&self) -> bool {
-        match self.service {
-            // what ends a full chunk is as full as it gets
-            Service::Stream => {
-                self.bytes >= self.mss() || self.bytes > self.chunks.tail_len() - self.unsent_at()
-            }
-            Service::Datagram => !self.ready.is_empty() || self.open_len() >= self.mss(),
-        }
+        !self.ready.is_empty() || self.open_len() >= self.mss()
     }
 
     /// Takes a copy of `data`: one message, or bytes of the stream.
@@ -143,26 +128,26 @@ impl SendQueue {
         let most = (LENT_MAX / self.mss()).max(1) * self.mss();
         while !data.is_empty() {
             let piece = self.chunks.lend(data.split_to(data.len().min(most)));
-            if self.service == Service::Datagram {
-                self.cut_plain(Outgoing { piece, eom: data.is_empty() });
+            match self.service {
+                Service::Stream => self.ready.push_back(Outgoing { piece, eom: false }),
+                Service::Datagram => self.cut_plain(Outgoing { piece, eom: data.is_empty() }),
             }
         }
-        if self.service == Service::Datagram {
-            self.open = self.end();
-        }
+        self.open = self.chunks.end();
     }
 
-    /// The next packet, cut to at most one MSS.
+    /// The next packet, of a stream at most one MSS.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Outgoing> {
-        let outgoing = match self.service {
-            Service::Stream => Outgoing { piece: self.pop_bytes()?, eom: false }, // [CDP-STR-2]
-            Service::Datagram => {
-                if self.ready.is_empty() {
-                    self.finish_packet();
-                }
-                self.ready.pop_front()?
-            }
+        if self.ready.is_empty() {
+            self.finish_packet();
+        }
+        let mss = self.mss();
+        let first = self.ready.front_mut()?;
+        let outgoing = if self.service == Service::Stream && first.piece.len() > mss {
+            Outgoing { piece: first.piece.split_to(mss), eom: false }
+        } else {
+            self.ready.pop_front()?
         };
         self.bytes = self.bytes.saturating_sub(outgoing.piece.len());
         Some(outgoing)
@@ -174,20 +159,39 @@ impl SendQueue {
         self.chunks.get(piece)
     }
 
-    /// A handle to these bytes.
-    pub(crate) fn share(&self, piece: Piece) -> Bytes {
-        self.chunks.share(piece)
+    /// A handle to these bytes, if they were lent.
+    pub(crate) fn lent(&self, piece: Piece) -> Option<Bytes> {
+        self.chunks.lent(piece)
+    }
+
+    /// Lays the head before a packet that leaves for the first time, and which stays as it is from then on; returns both, or
+    /// `None` where there is no room.
+    #[inline]
+    pub(crate) fn lay_head(&mut self, piece: Piece, head: &[u8; HEADER_LEN]) -> Option<Piece> {
+        self.chunks.lay_head(piece, head)
+    }
+
+    /// A packet leaves as a copy: no head is laid over it.
+    #[inline]
+    pub(crate) fn freeze(&mut self, piece: Piece) {
+        self.chunks.freeze(piece);
+    }
+
+    /// What [`SendQueue::lay_head`] has made.
+    #[inline]
+    pub(crate) fn frame(&self, frame: Piece) -> Option<FramesRef<'_>> {
+        self.chunks.frame(frame)
     }
 
     /// A piece without bytes behind all that lies here.
     pub(crate) fn nothing(&self) -> Piece {
-        self.chunks.tail_from(self.end().at)
+        self.chunks.tail_from(self.chunks.end())
     }
 
     /// What lies before `oldest`, or before what was not popped if nothing is in flight, has been acknowledged.
     #[inline]
     pub(crate) fn release(&mut self, oldest: Option<Piece>) {
-        let waiting = || self.ready.front().map_or(self.open.chunk, |packet| packet.piece.chunk);
+        let waiting = || self.ready.front().map_or(self.chunks.tail_number(), |packet| packet.piece.chunk);
         let first = oldest.map_or_else(waiting, |piece| piece.chunk);
         self.chunks.release(first);
     }
@@ -200,7 +204,7 @@ impl SendQueue {
             Service::Datagram => self.ready.len(),
         };
         self.ready = VecDeque::new();
-        self.open = Mark::default();
+        self.open = 0;
         self.chunks = Chunks::default();
         self.bytes = 0;
         packets
@@ -210,66 +214,30 @@ impl SendQueue {
     pub(crate) fn rest(&mut self) {
         if self.is_empty() {
             self.chunks.rest();
-            self.open = self.end();
+            self.open = self.chunks.end();
         }
-    }
-
-    /// Behind all that lies here.
-    fn end(&self) -> Mark {
-        #[allow(clippy::cast_possible_truncation)] // chunks are small
-        Mark { chunk: self.chunks.tail_number(), at: self.chunks.tail_len() as u32 }
     }
 
     /// Bytes of the open packet.
     #[inline]
     fn open_len(&self) -> usize {
-        self.chunks.tail_len() - self.open.at as usize
+        (self.chunks.end() - self.open) as usize
     }
 
+    /// [CDP-STR-2] [CDP-STR-3] A stream sender sends EOM=0, and no empty data segment.
     fn push_bytes(&mut self, mut data: &[u8]) {
         let mss = self.mss();
-        self.bytes += data.len();
         while !data.is_empty() {
-            let capacity = self.chunks.tail_capacity();
-            if self.chunks.tail_len() == capacity || capacity - self.unsent_at() < mss {
-                self.chunks.begin(data.len(), mss);
+            if self.open_len() == 0 {
+                self.reserve(mss, data.len());
             }
-            let room = self.chunks.tail_capacity() - self.chunks.tail_len();
-            let (now, later) = data.split_at(room.min(data.len()));
-            self.chunks.tail().extend_from_slice(now);
+            let room = mss - self.open_len();
+            let (now, later) = data.split_at(data.len().min(room));
+            self.append(now);
+            if now.len() == room {
+                self.close_packet(false);
+            }
             data = later;
-        }
-    }
-
-    /// Where the bytes of the stream begin, in the chunk that is being filled, that have no number.
-    fn unsent_at(&self) -> usize {
-        if self.open.chunk == self.chunks.tail_number() { self.open.at as usize } else { 0 }
-    }
-
-    /// [CDP-STR-3] A stream sender sends no empty data segment.
-    fn pop_bytes(&mut self) -> Option<Piece> {
-        let tail = self.chunks.tail_number();
-        let mut left = self.chunks.len_of(self.open.chunk) - self.open.at as usize;
-        while left == 0 {
-            if self.open.chunk == tail {
-                return None;
-            }
-            self.open = Mark { chunk: self.open.chunk.wrapping_add(1), at: 0 };
-            left = self.chunks.len_of(self.open.chunk);
-        }
-        let piece = self.chunks.piece(self.open.chunk, self.open.at, left.min(self.mss()));
-        self.open.at += piece.len;
-        if self.open.chunk == tail {
-            self.seal_if_large(piece);
-        }
-        Some(piece)
-    }
-
-    /// A packet that leaves from where it lies is not to move.
-    fn seal_if_large(&mut self, piece: Piece) {
-        if piece.len() > INLINE_BYTES {
-            self.chunks.seal(piece.end());
-            self.open = Mark { chunk: self.chunks.tail_number(), at: 0 };
         }
     }
 
@@ -284,9 +252,8 @@ impl SendQueue {
     }
 
     fn push_packet(&mut self, data: &[u8], eom: bool) {
-        self.reserve(data.len());
-        self.chunks.tail().extend_from_slice(data);
-        self.bytes += data.len();
+        self.reserve(data.len(), data.len());
+        self.append(data);
         self.close_packet(eom);
     }
 
@@ -322,44 +289,50 @@ impl SendQueue {
         self.mss().saturating_sub(self.open_len() + records::RECORD_HEAD).min(records::RECORD_LEN_MAX)
     }
 
+    #[inline(always)]
     fn append_record(&mut self, more: bool, data: &[u8]) {
         if self.open_len() == 0 {
-            self.reserve(self.mss());
+            self.reserve(self.mss(), self.mss());
         }
-        let fits = records::push_record(self.chunks.tail(), more, data);
-        debug_assert!(fits, "cut to the length of a record before");
+        let head = records::record_head(more, data.len());
+        debug_assert!(head.is_some(), "cut to the length of a record before");
+        self.append(&head.unwrap_or_default());
+        self.append(data);
         self.open_records += 1;
-        self.bytes += records::RECORD_HEAD + data.len();
+    }
+
+    #[inline]
+    fn append(&mut self, bytes: &[u8]) {
+        self.chunks.put(bytes);
+        self.bytes += bytes.len();
     }
 
     fn close_packet(&mut self, eom: bool) {
         self.open_records = 0;
-        let piece = self.chunks.tail_from(self.open.at);
+        let piece = self.chunks.tail_from(self.open);
         self.ready.push_back(Outgoing { piece, eom });
-        self.open = self.end();
-        self.seal_if_large(piece);
+        self.open = self.chunks.end();
     }
 
     /// Closes the open packet; a message that has it for itself travels plain.
     fn finish_packet(&mut self) {
-        if self.service == Service::Stream || self.open_len() == 0 {
+        if self.open_len() == 0 {
             return;
         }
         let is_alone = self.open_records == 1;
         if is_alone {
-            self.open.at += RECORD_HEAD;
+            self.open += RECORD_HEAD;
             self.bytes -= records::RECORD_HEAD;
         }
         self.close_packet(is_alone);
     }
 
-    /// Room for `bytes` of an open packet, which never moves.
-    fn reserve(&mut self, bytes: usize) {
+    /// Room for `bytes` of an open packet, which never moves, and for its head, where `coming` bytes come at once.
+    #[inline]
+    fn reserve(&mut self, bytes: usize, coming: usize) {
         debug_assert!(self.open_len() == 0, "an open packet never moves");
-        if self.chunks.tail_capacity() - self.chunks.tail_len() < bytes {
-            self.chunks.begin(bytes, self.mss());
-        }
-        self.open = self.end();
+        self.chunks.reserve(bytes, coming, self.mss());
+        self.open = self.chunks.end();
     }
 
     /// [CDP-DG-4] EOM=0 in all parts but the last.

@@ -1,6 +1,6 @@
 //! Packets into bytes: data, control, and the RST of an end without state.
 //!
-//! Everything is appended to a buffer of the caller, which is reused, so that nothing is allocated per packet.
+//! What has no fixed size is appended to a buffer of the caller, which is reused, so that nothing is allocated per packet.
 
 use arrayvec::ArrayVec;
 use bytes::Bytes;
@@ -59,7 +59,7 @@ impl Grease {
     }
 }
 
-/// Appends the 28 bytes of a DAT packet whose data segment is `body`, which stays where it is.
+/// The header of a DAT packet with the data segment `body`, which follows it.
 ///
 /// LENGTH is computed and `header.length` ignored. [CDP-SEAL-7] The seal is computed over header and body after all
 /// else is final.
@@ -67,7 +67,9 @@ impl Grease {
 /// # Panics
 ///
 /// If `body` is longer than 65507 bytes.
-pub fn emit_data(head: &mut Vec<u8>, header: &Header, body: &[u8], sealed: bool) {
+#[must_use]
+#[inline]
+pub fn data_head(header: &Header, body: &[u8], sealed: bool) -> [u8; HEADER_LEN] {
     // [CDP-LIM-11] a packet has at most 65535 bytes
     assert!(body.len() <= usize::from(MSS_MAX), "a data segment of {} bytes fits no packet", body.len());
     debug_assert!(!header.kind.has_tlvs());
@@ -75,7 +77,7 @@ pub fn emit_data(head: &mut Vec<u8>, header: &Header, body: &[u8], sealed: bool)
     if sealed && header.kind.is_sealed() {
         words = words.sealed(seal::checksum(words, body));
     }
-    head.extend_from_slice(&words.bytes());
+    words.bytes()
 }
 
 /// Appends a whole control packet: header and `tlvs`.

@@ -14,7 +14,7 @@
 //! let header = Header { eom: true, seq: Seq::new(42), window: 1024, ..Header::new(Kind::Data, flow) };
 //!
 //! let mut bytes = Vec::new();
-//! emit::emit_data(&mut bytes, &header, b"hello", true);
+//! bytes.extend_from_slice(&emit::data_head(&header, b"hello", true));
 //! bytes.extend_from_slice(b"hello");
 //!
 //! let packet = Packet::new_checked(Bytes::from(bytes), Encapsulation::Udp).unwrap();

@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use bytes::BufMut;
-
 /// Bytes of a record's head.
 pub const RECORD_HEAD: usize = 2;
 /// Most bytes in one record.
@@ -27,11 +25,11 @@ pub struct Malformed;
 /// The records of a data segment that was found well-formed.
 ///
 /// ```
-/// use weft_wire::records::{Records, push_record};
+/// use weft_wire::records::{Records, record_head};
 ///
-/// let mut segment = Vec::new();
-/// assert!(push_record(&mut segment, false, b"hello"));
-/// assert!(push_record(&mut segment, false, b""));
+/// let mut segment = record_head(false, 5).unwrap().to_vec();
+/// segment.extend_from_slice(b"hello");
+/// segment.extend_from_slice(&record_head(false, 0).unwrap());
 ///
 /// let records = Records::new_checked(&segment, false).unwrap();
 /// assert_eq!(records.map(|record| &segment[record.range]).collect::<Vec<_>>(), [&b"hello"[..], b""]);
@@ -76,17 +74,13 @@ impl Iterator for Records<'_> {
     }
 }
 
-/// Appends a record, or nothing if `bytes` are more than one record holds; tells which.
+/// The head of a record of `bytes`, which follow it; `None` if they are more than one record holds.
 #[must_use]
-pub fn push_record(segment: &mut impl BufMut, more: bool, bytes: &[u8]) -> bool {
-    let Some(length) = u16::try_from(bytes.len()).ok().filter(|&length| length < MORE) else {
-        return false;
-    };
+#[inline]
+pub fn record_head(more: bool, bytes: usize) -> Option<[u8; RECORD_HEAD]> {
+    let length = u16::try_from(bytes).ok().filter(|&length| length < MORE)?;
     // [CDP-COA-2] 0x8000 is MORE and 0x7FFF the length
-    let head = if more { length | MORE } else { length };
-    segment.put_u16(head);
-    segment.put_slice(bytes);
-    true
+    Some(if more { length | MORE } else { length }.to_be_bytes())
 }
 
 /// The record whose head lies `at` bytes into `segment`, if all of it does.
@@ -119,14 +113,13 @@ mod tests {
     /// [CDP-COA-2] [CDP-COA-3] 0x8000 is MORE, 0x7FFF the length.
     #[test]
     fn a_head_is_more_and_a_length_of_fifteen_bits() {
-        let mut segment = Vec::new();
-        assert!(push_record(&mut segment, false, &[1; 300]) && push_record(&mut segment, true, &[2; 0x7FFF]));
-        assert_eq!((segment[0], segment[1], segment[302], segment[303]), (1, 44, 0xFF, 0xFF));
+        let heads = [record_head(false, 300), record_head(true, 0x7FFF)].map(Option::unwrap);
+        assert_eq!(heads, [[1, 44], [0xFF, 0xFF]]);
+        let segment = [&heads[0][..], &[1; 300], &heads[1], &[2; 0x7FFF]].concat();
         let records: Vec<_> = Records::new_checked(&segment, true).unwrap().collect();
         assert_eq!(records[0], Record { more: false, range: 2..302 });
         assert_eq!(records[1], Record { more: true, range: 304..304 + 0x7FFF });
-        assert!(!push_record(&mut segment, false, &[0; 0x8000]));
-        assert_eq!(segment.len(), 304 + 0x7FFF);
+        assert_eq!((record_head(false, 0x8000), record_head(true, usize::MAX)), (None, None));
     }
 
     /// [CDP-COA-4] MORE only in the last record, not empty, and only where MESSAGE was announced.

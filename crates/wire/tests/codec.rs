@@ -6,7 +6,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use weft_base::{Address, NodeId, Port, Seq};
-use weft_wire::records::{Record, Records, push_record};
+use weft_wire::records::{Record, Records, record_head};
 use weft_wire::{
     Emit, Encapsulation, FarSack, Grease, Header, KeepAlive, Kind, Packet, Reason, Sack, Time, Tlvs, emit,
 };
@@ -159,7 +159,7 @@ proptest! {
     fn data_survives(header in header(Kind::Data), body in vec(any::<u8>(), 0..1500), sealed: bool) {
         let mut bytes = b"a packet before".to_vec();
         let start = bytes.len();
-        emit::emit_data(&mut bytes, &header, &body, sealed);
+        bytes.extend_from_slice(&emit::data_head(&header, &body, sealed));
         prop_assert_eq!(bytes.len(), start + 28);
         bytes.extend_from_slice(&body);
         let packet = received(bytes.split_off(start));
@@ -209,7 +209,7 @@ proptest! {
     #[test]
     fn damage_is_seen(header in header(Kind::Data), body in vec(any::<u8>(), 0..100), at: prop::sample::Index) {
         let mut bytes = Vec::new();
-        emit::emit_data(&mut bytes, &header, &body, true);
+        bytes.extend_from_slice(&emit::data_head(&header, &body, true));
         bytes.extend_from_slice(&body);
         let bit = at.index(bytes.len() * 8);
         bytes[bit / 8] ^= 0x80 >> (bit % 8);
@@ -226,7 +226,8 @@ proptest! {
         let mut expected = Vec::new();
         for (i, message) in messages.iter().enumerate() {
             let more = last_goes_on && i + 1 == messages.len() && !message.is_empty();
-            prop_assert!(push_record(&mut segment, more, message));
+            segment.extend_from_slice(&record_head(more, message.len()).unwrap());
+            segment.extend_from_slice(message);
             expected.push(Record { more, range: segment.len() - message.len()..segment.len() });
         }
         let records = Records::new_checked(&segment, true).unwrap();

@@ -12,8 +12,9 @@ const HEAD: [&str; 6] = ["floor", "room", "purpose", "uses", "from outside", "ma
 /// The crates from outside that a pure room may take at all: values and arithmetic, no state of the world.
 const PURE_OUTSIDE: [&str; 6] = ["arrayvec", "bytes", "crc32c", "serde", "siphasher", "toml"];
 
-/// What a room touches that uses instructions which not every processor has: pure, and yet `unsafe`.
-pub(super) const INSTRUCTIONS: &str = "processor instructions";
+/// What a pure room may touch by `unsafe` code: instructions that not every processor has, and memory that some read while one
+/// writes beside them.
+const PURE_UNSAFE: [&str; 2] = ["processor instructions", "shared memory"];
 
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +34,12 @@ impl Room {
 
     /// Whether what the room does depends on its arguments alone.
     pub(super) fn is_pure(&self) -> bool {
-        matches!(self.touches.as_str(), "nothing" | "virtual time" | INSTRUCTIONS)
+        matches!(self.touches.as_str(), "nothing" | "virtual time") || self.is_pure_unsafe()
+    }
+
+    /// Whether it is pure and may hold `unsafe` code.
+    pub(super) fn is_pure_unsafe(&self) -> bool {
+        PURE_UNSAFE.contains(&self.touches.as_str())
     }
 
     /// Whether the wall called `what` is open for this room.

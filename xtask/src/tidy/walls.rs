@@ -1,7 +1,7 @@
 //! Words that a room may not say: clocks, system calls, `unsafe` in pure rooms.
 
 use super::Finding;
-use super::rooms::{INSTRUCTIONS, Room};
+use super::rooms::Room;
 use crate::source::{self, Line};
 use crate::tree::File;
 
@@ -40,7 +40,7 @@ pub(super) fn check(rooms: &[Room], files: &[File]) -> Vec<Finding> {
 }
 
 fn complaint(room: &Room, file: &File, line: &Line) -> Option<&'static str> {
-    if room.is_pure() && !room.may_touch(INSTRUCTIONS) && has_word(&line.code, "unsafe") {
+    if room.is_pure() && !room.is_pure_unsafe() && has_word(&line.code, "unsafe") {
         return Some("`unsafe` in a pure room");
     }
     // Tests of an impure room may look at a clock; those of a pure room may not.

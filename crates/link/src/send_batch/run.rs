@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use bytes::{Buf, Bytes, BytesMut};
+use weft_frame::{Frames, FramesRef};
 
 /// Packets to one target, each of `size` bytes save that the last may be shorter.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub(crate) enum Place {
     Split(Range<usize>, Bytes),
     /// End to end in memory of their own.
     Own(BytesMut),
+    /// End to end in memory that others may read too.
+    Shared(Frames),
 }
 
 impl Run {
@@ -45,6 +48,28 @@ impl Run {
         is_neighbour && self.takes(packet.len(), to)
     }
 
+    /// Takes a packet that lies in memory that is shared, if it continues the run there.
+    #[inline]
+    pub(super) fn join(&mut self, packet: &FramesRef<'_>, to: SocketAddr) -> bool {
+        let takes = !self.may_fragment && self.takes(packet.len(), to);
+        let Place::Shared(frames) = &mut self.place else { return false };
+        let joins = takes && frames.len() == self.size * self.count && frames.join(packet);
+        self.count += usize::from(joins);
+        joins
+    }
+
+    /// Whether `next`, which lies elsewhere, may leave as one with this run: packets of the same size, or a shorter one.
+    pub(crate) fn goes_on_in(&self, next: &Self) -> bool {
+        let bytes = match &self.place {
+            Place::Heads(range) => range.len(),
+            Place::Split(..) => self.size,
+            Place::Own(bytes) => bytes.len(),
+            Place::Shared(frames) => frames.len(),
+        };
+        let is_alike = next.size == self.size || next.count == 1;
+        is_alike && self.is_even(bytes) && self.takes(next.size, next.to) && !next.may_fragment
+    }
+
     /// Whether `bytes` are those of packets of one size.
     fn is_even(&self, bytes: usize) -> bool {
         bytes == self.size * self.count
@@ -60,6 +85,7 @@ impl Run {
             Place::Heads(range) => (&heads[self.part(range, skip, count)], &[]),
             Place::Split(head, body) => (&heads[head.clone()], body),
             Place::Own(bytes) => (&bytes[self.part(&(0..bytes.len()), skip, count)], &[]),
+            Place::Shared(frames) => (&frames[self.part(&(0..frames.len()), skip, count)], &[]),
         }
     }
 
@@ -75,6 +101,7 @@ impl Run {
         match &mut self.place {
             Place::Heads(range) => range.start += gone,
             Place::Own(bytes) => bytes.advance(gone),
+            Place::Shared(frames) => frames.advance(gone),
             Place::Split(..) => {}
         }
         self.count -= skip;
@@ -84,7 +111,7 @@ impl Run {
     pub(super) fn heads_mut(&mut self) -> Option<&mut Range<usize>> {
         match &mut self.place {
             Place::Heads(range) | Place::Split(range, _) => Some(range),
-            Place::Own(_) => None,
+            Place::Own(_) | Place::Shared(_) => None,
         }
     }
 }

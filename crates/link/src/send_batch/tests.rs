@@ -1,3 +1,5 @@
+use weft_frame::FrameBuffer;
+
 use super::*;
 
 static LARGE: [u8; INLINE_BYTES + 1] = [7; INLINE_BYTES + 1];
@@ -111,4 +113,60 @@ fn more_than_there_is_cannot_have_been_sent() {
 #[should_panic(expected = "no bytes of the heads")]
 fn a_head_outside_the_heads_is_refused() {
     SendBatch::new().push(to(1), 0..1, Bytes::new(), false);
+}
+
+/// A buffer that holds packets of these sizes, each filled with its number, and where they lie.
+fn frozen(sizes: &[usize]) -> (FrameBuffer, Vec<Range<usize>>) {
+    let mut buffer = FrameBuffer::with_capacity(sizes.iter().sum());
+    let mut ranges = Vec::new();
+    for (number, &size) in (0..).zip(sizes) {
+        buffer.put(&vec![number; size]);
+        ranges.push(buffer.len() - size..buffer.len());
+    }
+    buffer.freeze(buffer.len());
+    (buffer, ranges)
+}
+
+fn push_frames(batch: &mut SendBatch, port: u16, buffer: &FrameBuffer, ranges: &[Range<usize>]) {
+    for range in ranges {
+        batch.push_frame(to(port), &buffer.frames(range.clone()), false);
+    }
+}
+
+#[test]
+fn frames_stay_where_they_lie_and_neighbours_of_one_size_are_one_run() {
+    let (buffer, ranges) = frozen(&[600, 600, 100, 600, 600, 600]);
+    let mut batch = SendBatch::new();
+    push_frames(&mut batch, 1, &buffer, &ranges[..5]);
+    push_frames(&mut batch, 2, &buffer, &ranges[5..]);
+    assert_eq!((counts(&batch), batch.len(), batch.heads.len()), (vec![3, 2, 1], 6, 0));
+    assert_eq!(batch.iter().next().unwrap().head.as_ptr(), buffer.get(0..1).as_ptr());
+    assert_eq!(
+        whole(&batch),
+        ranges.iter().map(|range| buffer.get(range.clone()).to_vec()).collect::<Vec<_>>()
+    );
+    batch.consume(4);
+    assert_eq!((counts(&batch), batch.at(Cursor::default()).head), (vec![1, 1], &[4; 600][..]));
+}
+
+#[test]
+fn small_frames_that_continue_nothing_are_copied_and_such_as_may_be_fragmented_stand_alone() {
+    let (buffer, ranges) = frozen(&[100, 100, 600, 600]);
+    let mut batch = SendBatch::new();
+    push_frames(&mut batch, 1, &buffer, &ranges[..2]);
+    assert_eq!((counts(&batch), batch.heads.len()), (vec![2], 200));
+    for range in &ranges[2..] {
+        batch.push_frame(to(1), &buffer.frames(range.clone()), true);
+    }
+    assert_eq!((counts(&batch), batch.heads.len()), (vec![2, 1, 1], 200));
+}
+
+#[test]
+fn a_batch_lets_go_of_frames_when_it_is_cleared() {
+    let (mut buffer, ranges) = frozen(&[600, 600]);
+    let mut batch = SendBatch::new();
+    push_frames(&mut batch, 1, &buffer, &ranges);
+    assert!(!buffer.try_clear());
+    batch.clear();
+    assert!(buffer.try_clear());
 }

@@ -5,7 +5,7 @@ use std::ptr;
 
 use super::address::RawAddress;
 use crate::SendBatch;
-use crate::send_batch::{Cursor, Place, Run};
+use crate::send_batch::{Cursor, Run};
 
 /// Packets in one group: what every kernel with `UDP_SEGMENT` takes.
 pub(super) const SEGMENTS_MAX: usize = 64;
@@ -82,15 +82,19 @@ impl Scatter {
     /// fit behind the `used` ones.
     fn gather(&mut self, batch: &SendBatch, at: Cursor, count: usize, used: usize) -> Option<usize> {
         let mut pieces = Pieces { room: &mut self.pieces[used..], len: 0 };
-        let first = &batch.runs[at.run];
-        if !matches!(first.place, Place::Split(..)) {
-            pieces.add(first.bytes(&batch.heads, at.skip, count).0)?;
-            return Some(pieces.len);
-        }
-        for run in &batch.runs[at.run..at.run + count] {
-            let (head, body) = run.bytes(&batch.heads, 0, 1);
+        let (mut skip, mut left) = (at.skip, count);
+        for run in &batch.runs[at.run..] {
+            let taken = left.min(run.count - skip);
+            let (head, body) = run.bytes(&batch.heads, skip, taken);
             pieces.add(head)?;
-            pieces.add(body)?;
+            if !body.is_empty() {
+                pieces.add(body)?;
+            }
+            left -= taken;
+            if left == 0 {
+                break;
+            }
+            skip = 0;
         }
         Some(pieces.len)
     }
@@ -149,18 +153,19 @@ impl Pieces<'_> {
     }
 }
 
-/// How many packets leave as one, from the one numbered `skip` of the first run on: packets end to end, or neighbours of
-/// one size in two pieces each.
+/// How many packets leave as one, from the one numbered `skip` of the first run on: packets of one size, and one that is
+/// shorter.
 fn group_len(runs: &[Run], skip: usize) -> usize {
     let first = &runs[0];
     let most = SEGMENTS_MAX.min(GROUP_BYTES_MAX / first.size.max(1)).max(1);
-    let is_split = |run: &Run| matches!(run.place, Place::Split(..));
-    if !is_split(first) {
-        return most.min(first.count - skip);
+    let mut count = first.count - skip;
+    for (run, next) in runs.iter().zip(&runs[1..]) {
+        if count >= most || run.size != first.size || !run.goes_on_in(next) {
+            break;
+        }
+        count += next.count;
     }
-    let is_alike =
-        |run: &&Run| is_split(run) && run.size == first.size && !run.may_fragment && run.to == first.to;
-    1 + runs[1..].iter().take(most - 1).take_while(is_alike).count()
+    count.min(most)
 }
 
 #[cfg(test)]
@@ -168,6 +173,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use bytes::Bytes;
+    use weft_frame::FrameBuffer;
 
     use super::*;
     use crate::INLINE_BYTES;
@@ -220,6 +226,28 @@ mod tests {
         assert_eq!(groups(&batch(&packets), false).len(), GROUPS_MAX);
         let large = groups(&batch(&[(INLINE_BYTES + 29, 1); 300]), true);
         assert_eq!(large.iter().sum::<usize>(), PIECES_MAX / 2 / large[0] * large[0]);
+    }
+
+    #[test]
+    fn packets_of_one_size_that_lie_in_several_places_leave_as_one_and_a_shorter_one_ends_them() {
+        let mut scatter = Scatter::new();
+        let mut batch = SendBatch::new();
+        let to = SocketAddr::from(([127, 0, 0, 1], 1));
+        for sizes in [&[1_000; 3][..], &[1_000, 1_000, 700], &[700, 700]] {
+            let mut buffer = FrameBuffer::with_capacity(4_096);
+            for &size in sizes {
+                let at = buffer.skip(size);
+                buffer.freeze(at + size);
+                batch.push_frame(to, &buffer.frames(at..at + size), false);
+            }
+        }
+        batch.push_slice(to, &[1; 28]);
+        let messages = scatter.fill(&batch, Cursor::default(), true, false);
+        let pieces: Vec<usize> = messages.iter().map(|message| message.msg_hdr.msg_iovlen).collect();
+        assert_eq!((pieces, &scatter.packets[..2]), (vec![2, 2], &[6, 3][..]));
+        let within = Cursor { run: 0, skip: 2 };
+        let pieces = scatter.fill(&batch, within, true, false)[0].msg_hdr.msg_iovlen;
+        assert_eq!((pieces, scatter.packets(1)), (2, 4));
     }
 
     #[test]

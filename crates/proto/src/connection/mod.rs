@@ -15,6 +15,7 @@ mod reset;
 #[cfg(test)]
 mod tests;
 mod timeout;
+mod transmit;
 mod unreachable;
 mod user;
 
@@ -39,7 +40,7 @@ use crate::sender::Sender;
 use crate::stats::{Stats, Verdicts};
 use crate::timers::{Timer, Timers};
 
-pub use output::{INLINE_BYTES, Transmit};
+pub use transmit::{INLINE_BYTES, Transmit};
 
 /// Something the user of a connection waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

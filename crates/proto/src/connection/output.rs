@@ -1,46 +1,32 @@
 //! What goes out: an ordered list of producers, each asked "is anything due?".
 
-use std::ops::Range;
 use std::time::Duration;
 
-use bytes::Bytes;
 use weft_base::Instant;
-use weft_wire::emit::{echo_reset, emit_control, emit_data};
+use weft_wire::emit::{echo_reset, emit_control};
 use weft_wire::{Emit, FarSack, Grease, HEADER_LEN, Header, Kind, Reason, Sack, Time, Tlvs};
 
-use super::{Connection, Control, no_body};
+use super::transmit::{Lay, Transmit, control_packet};
+use super::{Connection, Control};
 use crate::lifecycle::State;
 use crate::open;
 use crate::receiver::AckDue;
-use crate::sender::Numbered;
 use crate::stats::LimitedBy;
 use crate::timers::Timer;
-
-/// Data segments of up to this many bytes are laid behind the head, so that such packets lie end to end in the caller's
-/// buffer; larger ones stay where they are.
-pub const INLINE_BYTES: usize = 2048;
-
-/// One packet to be sent: its head lies in the buffer that was handed to `poll_transmit`, its body follows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Transmit {
-    /// Where the head lies: the header and, in control packets, the TLVs; with a data segment of at most [`INLINE_BYTES`], the
-    /// whole packet.
-    pub head: Range<usize>,
-    /// A larger data segment.
-    pub body: Bytes,
-    /// The packet exceeds the present limit of the path and may be cut by IP (CDP-MTU-6).
-    pub may_fragment: bool,
-    /// 0 for a first transmission, k for retransmission k.
-    pub attempt: u32,
-    /// The path it goes by, of those that [`Connection::set_paths`] told of (CDP-IO-2).
-    pub path: u8,
-    /// An echo-form RST, which counts against the limits of the process (CDP-LIM-3).
-    pub is_echo_reset: bool,
-}
 
 impl Connection {
     /// The next packet; its head is appended to `head`. `None` when nothing may go now.
     pub fn poll_transmit(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
+        self.poll_packet(now, head, Lay::There)
+    }
+
+    /// As [`Connection::poll_transmit`], but what leaves for the first time is not copied: [`Connection::frame`] tells where it
+    /// lies. Packets that follow each other lie end to end there.
+    pub fn poll_transmit_in_place(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
+        self.poll_packet(now, head, Lay::Here)
+    }
+
+    fn poll_packet(&mut self, now: Instant, head: &mut Vec<u8>, lay: Lay) -> Option<Transmit> {
         if self.may_have_news() {
             let news = self.transmit_news(now, head);
             // Without a state that is shared there is nothing else to send.
@@ -54,7 +40,7 @@ impl Connection {
             return Some(feedback);
         }
         if let Some(numbered) = self.next_number(now) {
-            return Some(self.transmit_number(now, numbered, head));
+            return Some(self.transmit_number(now, numbered, head, lay));
         }
         let last = self.transmit_ack(now, head);
         if last.is_none() {
@@ -220,72 +206,6 @@ impl Connection {
         needs_tlvs.then(|| self.transmit_pure_ack(now, head))
     }
 
-    fn next_number(&mut self, now: Instant) -> Option<Numbered> {
-        if self.cookie.is_some() {
-            return None;
-        }
-        match self.sender.poll(now, &mut self.timers, &mut self.stats) {
-            Ok(numbered) => Some(numbered),
-            Err(verdict) => {
-                self.note_verdict(now, verdict);
-                None
-            }
-        }
-    }
-
-    fn transmit_number(&mut self, now: Instant, numbered: Numbered, head: &mut Vec<u8>) -> Transmit {
-        let kind = if numbered.fin { Kind::Fin } else { Kind::Data };
-        let mut header = self.header(kind);
-        header.seq = numbered.seq;
-        header.eom = numbered.eom;
-        // [CDP-SEQ-7] the present ACK number, window and ECE, RTX=1, and a fresh seal
-        header.rtx = numbered.attempt > 0;
-        header.ece = self.receiver.acknowledged();
-        self.timers.stop(Timer::Ack);
-        self.sent_at = now;
-        let start = head.len();
-        if numbered.fin {
-            if numbered.attempt == 0 {
-                self.timers.set(Timer::FinGiveUp, now + self.config.fin_give_up);
-            }
-            let tlvs = Tlvs {
-                reason: Some((Reason::DONE, None)),
-                discarded: self.told_discarded(),
-                ..Tlvs::default()
-            };
-            emit_control(head, &header, &tlvs, &Emit::sealed(self.agreed.sealed));
-        } else {
-            return self.transmit_data(&header, numbered, head);
-        }
-        self.stats.packets_sent += 1;
-        Transmit { attempt: numbered.attempt, ..control_packet(start..head.len(), numbered.path) }
-    }
-
-    fn transmit_data(&mut self, header: &Header, numbered: Numbered, head: &mut Vec<u8>) -> Transmit {
-        let start = head.len();
-        // [CDP-MTU-6] one that exceeds the present limit of its path may be cut by IP, all others may not
-        let is_default = numbered.path == self.paths().default_path();
-        let piece = self.sender.flight.piece(numbered.at);
-        let may_fragment = piece.len() > usize::from(self.sender.mtu.limit(is_default));
-        let payload = self.sender.queue.get(piece);
-        emit_data(head, header, payload, self.agreed.sealed);
-        let body = if piece.len() <= INLINE_BYTES {
-            head.extend_from_slice(payload);
-            Bytes::new()
-        } else {
-            self.sender.queue.share(piece)
-        };
-        self.stats.packets_sent += 1;
-        Transmit {
-            head: start..head.len(),
-            body,
-            may_fragment,
-            attempt: numbered.attempt,
-            path: numbered.path,
-            is_echo_reset: false,
-        }
-    }
-
     fn transmit_ack(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
         (self.receiver.ack_due() == AckDue::Now).then(|| self.transmit_pure_ack(now, head))
     }
@@ -347,12 +267,12 @@ impl Connection {
     }
 
     /// [CDP-ST-D] In FIN_WAIT, QUIET and CLOSE_WAIT discarded packets are told.
-    fn told_discarded(&self) -> Option<u32> {
+    pub(super) fn told_discarded(&self) -> Option<u32> {
         let discarded = self.receiver.discarded();
         (discarded > 0 && self.state != State::Established).then_some(discarded)
     }
 
-    fn note_verdict(&mut self, now: Instant, verdict: LimitedBy) {
+    pub(super) fn note_verdict(&mut self, now: Instant, verdict: LimitedBy) {
         self.verdicts.enter(now, verdict, &mut self.stats);
     }
 
@@ -376,10 +296,6 @@ impl Connection {
 /// `base` doubled after each try but the first, up to `most`.
 pub(super) fn doubled(base: Duration, tries: u32, most: Duration) -> Duration {
     base.saturating_mul(1 << tries.saturating_sub(1).min(20)).min(most.max(base))
-}
-
-pub(super) fn control_packet(head: Range<usize>, path: u8) -> Transmit {
-    Transmit { head, body: no_body(), may_fragment: false, attempt: 0, path, is_echo_reset: false }
 }
 
 fn transmit_echo_reset(

@@ -4,7 +4,7 @@ use weft_base::Instant;
 use weft_wire::emit::emit_control;
 use weft_wire::{Emit, Kind, Packet, Time, Tlvs};
 
-use super::output::control_packet;
+use super::transmit::control_packet;
 use super::{Connection, Transmit};
 use crate::lifecycle::State;
 use crate::paths::{PathReport, Paths};

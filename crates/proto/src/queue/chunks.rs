@@ -1,12 +1,15 @@
-//! The memory that what is sent lies in until it is acknowledged: chunks of whole packets, filled one after the other and used
-//! again when the peer has acknowledged all in them, and buffers that were lent.
+//! The memory that what is sent lies in until it is acknowledged: chunks of whole packets with room for a head before each,
+//! filled one after the other and used again when the peer has acknowledged all in them, and buffers that were lent.
 //!
 //! A packet is a [`Piece`], three numbers. It holds no reference of its own: one that is counted for every packet takes two
 //! instructions that wait for every byte that was written before them.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
+use weft_frame::{FrameBuffer, FramesRef};
+use weft_wire::HEADER_LEN;
 
 /// Bytes of the largest chunk; one allocation for some 44 packets of 1472 bytes.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -32,8 +35,13 @@ impl Piece {
 
     /// Where it ends in its chunk.
     #[inline]
-    pub(super) fn end(self) -> usize {
+    fn end(self) -> usize {
         self.start as usize + self.len()
+    }
+
+    #[inline]
+    fn range(self) -> Range<usize> {
+        self.start as usize..self.end()
     }
 
     /// Cuts off the first `len` bytes.
@@ -48,20 +56,20 @@ impl Piece {
 
 /// A chunk that nothing is added to.
 #[derive(Clone, Debug)]
-struct Full {
-    bytes: Bytes,
-    is_lent: bool,
+enum Full {
+    Own(FrameBuffer),
+    Lent(Bytes),
 }
 
 /// Chunks by number, in the order in which they are acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Chunks {
     /// The one that is being filled.
-    tail: BytesMut,
+    tail: FrameBuffer,
     /// The number of the first one; that of the one that is being filled follows those of the full ones.
     first: u32,
-    /// The size of the last one.
-    size: u32,
+    /// Packets that there is room for in the last one.
+    packets: u32,
     /// An end that is idle has none.
     others: Option<Box<Others>>,
 }
@@ -70,29 +78,29 @@ pub(super) struct Chunks {
 #[derive(Clone, Debug, Default)]
 struct Others {
     full: VecDeque<Full>,
-    /// Of the largest size, without room or without anything in them.
-    spent: Vec<BytesMut>,
+    /// Those whose packets are acknowledged; the link may still hold some.
+    spent: Vec<FrameBuffer>,
 }
 
 impl Others {
-    fn keep(&mut self, chunk: BytesMut) {
+    fn keep(&mut self, chunk: FrameBuffer) {
         if self.spent.len() == SPENT_MAX {
             self.spent.remove(0);
         }
         self.spent.push(chunk);
     }
 
-    fn reclaim(&mut self, size: usize) -> Option<BytesMut> {
-        let at = self.spent.iter_mut().rposition(|chunk| chunk.try_reclaim(size))?;
+    fn reclaim(&mut self, bytes: usize) -> Option<FrameBuffer> {
+        let at = self.spent.iter_mut().rposition(|chunk| chunk.capacity() == bytes && chunk.try_clear())?;
         Some(self.spent.remove(at))
     }
 }
 
 impl Chunks {
-    /// The chunk that is being filled.
+    /// Appends to the chunk that is being filled, where there is room.
     #[inline]
-    pub(super) fn tail(&mut self) -> &mut BytesMut {
-        &mut self.tail
+    pub(super) fn put(&mut self, bytes: &[u8]) {
+        self.tail.put(bytes);
     }
 
     #[inline]
@@ -102,50 +110,60 @@ impl Chunks {
         self.first.wrapping_add(self.others.as_ref().map_or(0, |others| others.full.len()) as u32)
     }
 
+    /// Where the chunk that is being filled is filled to.
     #[inline]
-    pub(super) fn tail_len(&self) -> usize {
-        self.tail.len()
-    }
-
-    #[inline]
-    pub(super) fn tail_capacity(&self) -> usize {
-        self.tail.capacity()
+    pub(super) fn end(&self) -> u32 {
+        narrow(self.tail.len())
     }
 
     /// What lies behind the first `start` bytes of the chunk that is being filled.
     #[inline]
     pub(super) fn tail_from(&self, start: u32) -> Piece {
-        Piece { chunk: self.tail_number(), start, len: narrow(self.tail.len()) - start }
-    }
-
-    /// `len` bytes from `start` on, which lie in that chunk.
-    #[inline]
-    pub(super) fn piece(&self, chunk: u32, start: u32, len: usize) -> Piece {
-        debug_assert!(start as usize + len <= self.len_of(chunk));
-        Piece { chunk, start, len: narrow(len) }
-    }
-
-    /// Bytes in a chunk that was not released.
-    #[inline]
-    pub(super) fn len_of(&self, chunk: u32) -> usize {
-        self.full_at(chunk).map_or(self.tail.len(), |full| full.bytes.len())
+        Piece { chunk: self.tail_number(), start, len: self.end() - start }
     }
 
     #[inline]
     pub(super) fn get(&self, piece: Piece) -> &[u8] {
-        let range = piece.start as usize..piece.end();
+        let range = piece.range();
         match self.full_at(piece.chunk) {
-            Some(full) => &full.bytes[range],
-            None => &self.tail[range],
+            Some(Full::Own(chunk)) => chunk.get(range),
+            Some(Full::Lent(bytes)) => &bytes[range],
+            None => self.tail.get(range),
         }
     }
 
-    /// A handle to the bytes of a piece, which may outlive it. Copies those of the chunk that is being filled.
-    pub(super) fn share(&self, piece: Piece) -> Bytes {
+    /// A handle to the bytes of a piece that was lent, which may outlive it.
+    pub(super) fn lent(&self, piece: Piece) -> Option<Bytes> {
         match self.full_at(piece.chunk) {
-            Some(full) => full.bytes.slice(piece.start as usize..piece.end()),
-            None => Bytes::copy_from_slice(self.get(piece)),
+            Some(Full::Lent(bytes)) => Some(bytes.slice(piece.range())),
+            Some(Full::Own(_)) | None => None,
         }
+    }
+
+    /// Writes `head` before a piece and returns both, which are not written again; `None` where there is no room: what lies there
+    /// has left, or leaves before the piece.
+    #[inline]
+    pub(super) fn lay_head(&mut self, piece: Piece, head: &[u8; HEADER_LEN]) -> Option<Piece> {
+        let chunk = self.own_mut(piece.chunk)?;
+        let start =
+            (piece.start as usize).checked_sub(HEADER_LEN).filter(|&start| chunk.frozen() <= start)?;
+        chunk.write(start, head);
+        chunk.freeze(piece.end());
+        Some(Piece { start: narrow(start), len: piece.len + narrow(HEADER_LEN), ..piece })
+    }
+
+    /// Nothing is written any more before the end of a piece.
+    #[inline]
+    pub(super) fn freeze(&mut self, piece: Piece) {
+        if let Some(chunk) = self.own_mut(piece.chunk) {
+            chunk.freeze(piece.end());
+        }
+    }
+
+    /// What [`Chunks::lay_head`] returned, to leave from where it lies.
+    #[inline]
+    pub(super) fn frame(&self, frame: Piece) -> Option<FramesRef<'_>> {
+        self.own(frame.chunk).map(|chunk| chunk.frames(frame.range()))
     }
 
     #[inline]
@@ -153,39 +171,63 @@ impl Chunks {
         self.others.as_ref()?.full.get(chunk.wrapping_sub(self.first) as usize)
     }
 
-    /// Begins a chunk with room for whole packets of `mss` bytes; for `bytes` of them, but no more than [`CHUNK_BYTES`]. Each is
-    /// twice the one before, so that a quiet connection holds little.
-    pub(super) fn begin(&mut self, bytes: usize, mss: usize) {
-        let whole = |bytes: usize| bytes.div_ceil(mss) * mss;
-        let most = (CHUNK_BYTES / mss).max(1) * mss;
-        let size = whole(bytes.max(self.size as usize * 2)).min(most).max(bytes.min(mss));
-        let was_largest = std::mem::replace(&mut self.size, narrow(size)) as usize == most;
-        let fresh = self.others.as_mut().and_then(|others| others.reclaim(size));
-        let done = std::mem::replace(&mut self.tail, fresh.unwrap_or_else(|| BytesMut::with_capacity(size)));
-        if !done.is_empty() {
-            self.push_full(done.freeze(), false);
-        } else if was_largest {
-            self.others.get_or_insert_default().keep(done);
+    /// A chunk that is not lent.
+    #[inline]
+    fn own(&self, chunk: u32) -> Option<&FrameBuffer> {
+        match self.full_at(chunk) {
+            Some(Full::Own(chunk)) => Some(chunk),
+            Some(Full::Lent(_)) => None,
+            None => Some(&self.tail),
         }
     }
 
-    fn push_full(&mut self, bytes: Bytes, is_lent: bool) {
-        self.others.get_or_insert_default().full.push_back(Full { bytes, is_lent });
+    #[inline]
+    fn own_mut(&mut self, chunk: u32) -> Option<&mut FrameBuffer> {
+        let at = chunk.wrapping_sub(self.first) as usize;
+        match self.others.as_mut().and_then(|others| others.full.get_mut(at)) {
+            Some(Full::Own(chunk)) => Some(chunk),
+            Some(Full::Lent(_)) => None,
+            None => Some(&mut self.tail),
+        }
     }
 
-    /// Nothing is added any more behind the first `end` bytes of the chunk that is being filled; those behind them begin the next.
-    pub(super) fn seal(&mut self, end: usize) {
-        if end > 0 {
-            let sealed = self.tail.split_to(end).freeze();
-            self.push_full(sealed, false);
+    /// Leaves room for a head, and has room for `bytes` behind it: else a chunk is begun for packets of `mss` bytes. It is for
+    /// `coming` bytes, but no larger than [`CHUNK_BYTES`], and twice as large as the one before, so that a quiet connection holds
+    /// little.
+    #[inline]
+    pub(super) fn reserve(&mut self, bytes: usize, coming: usize, mss: usize) {
+        if self.tail.room() < HEADER_LEN + bytes {
+            self.begin(coming, mss);
+        }
+        self.tail.skip(HEADER_LEN);
+    }
+
+    #[cold]
+    fn begin(&mut self, coming: usize, mss: usize) {
+        let packet = HEADER_LEN + mss;
+        let most = (CHUNK_BYTES / packet).max(1);
+        let packets = coming.div_ceil(mss).max(self.packets as usize * 2).clamp(1, most);
+        self.packets = narrow(packets);
+        let size = packets * packet;
+        let again = self.others.as_mut().and_then(|others| others.reclaim(size));
+        self.fill(again.unwrap_or_else(|| FrameBuffer::with_capacity(size)));
+    }
+
+    /// From now on `chunk` is filled.
+    fn fill(&mut self, chunk: FrameBuffer) {
+        let done = std::mem::replace(&mut self.tail, chunk);
+        if !done.is_empty() {
+            self.others.get_or_insert_default().full.push_back(Full::Own(done));
         }
     }
 
     /// Puts in `data`, at most [`LENT_MAX`] bytes, without a copy, behind all that lies here.
     pub(super) fn lend(&mut self, data: Bytes) -> Piece {
-        self.seal(self.tail.len());
+        // what follows is not known to be much
+        self.packets = 0;
+        self.fill(FrameBuffer::default());
         let piece = Piece { chunk: self.tail_number(), start: 0, len: narrow(data.len()) };
-        self.push_full(data, true);
+        self.others.get_or_insert_default().full.push_back(Full::Lent(data));
         piece
     }
 
@@ -197,22 +239,21 @@ impl Chunks {
             && let Some(full) = others.full.pop_front()
         {
             self.first = self.first.wrapping_add(1);
-            // of what is still on its way somewhere else, or was lent, no more is known here
-            if !full.is_lent
-                && let Ok(mut chunk) = full.bytes.try_into_mut()
-                && chunk.capacity() == self.size as usize
+            if let Full::Own(chunk) = full
+                && chunk.capacity() == self.tail.capacity()
             {
-                chunk.clear();
                 others.keep(chunk);
             }
         }
     }
 
-    /// Nobody asks for anything that lies here: the chunk that is being filled is filled from its beginning again, and no other
-    /// memory is held.
+    /// Nobody asks for anything that lies here: the chunk that is being filled is filled from its beginning again, unless the link
+    /// still holds it, and no other memory is held.
     pub(super) fn rest(&mut self) {
         self.first = self.tail_number();
-        self.tail.clear();
+        if !self.tail.try_clear() {
+            self.tail = FrameBuffer::default();
+        }
         self.others = None;
     }
 
@@ -221,7 +262,7 @@ impl Chunks {
         if let Some(others) = &mut self.others {
             others.spent = Vec::new();
         }
-        self.size = 0;
+        self.packets = 0;
     }
 }
 
@@ -234,108 +275,4 @@ fn narrow(bytes: usize) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MSS: usize = 1_000;
-    const FULL: usize = CHUNK_BYTES / MSS * MSS;
-
-    /// Begins a chunk of the largest size and fills it with `byte`.
-    fn fill(chunks: &mut Chunks, byte: u8) -> Piece {
-        chunks.begin(FULL, MSS);
-        assert_eq!((chunks.tail_len(), chunks.tail_capacity()), (0, FULL));
-        chunks.tail().resize(FULL, byte);
-        chunks.tail_from(0)
-    }
-
-    fn home(chunks: &Chunks, piece: Piece) -> *const u8 {
-        chunks.get(piece).as_ptr()
-    }
-
-    #[test]
-    fn chunks_grow_from_one_packet_to_the_largest() {
-        let mut chunks = Chunks::default();
-        let mut sizes = Vec::new();
-        for _ in 0..9 {
-            chunks.begin(1, MSS);
-            sizes.push(chunks.tail_capacity() / MSS);
-            chunks.tail().resize(MSS, 0);
-        }
-        assert_eq!(sizes, [1, 2, 4, 8, 16, 32, 64, 65, 65]);
-        chunks.begin(10 * FULL, MSS);
-        assert_eq!(chunks.tail_capacity(), FULL);
-    }
-
-    #[test]
-    fn a_piece_is_what_was_written_until_its_chunk_is_released() {
-        let mut chunks = Chunks::default();
-        let pieces: Vec<Piece> = (0..5).map(|byte| fill(&mut chunks, byte)).collect();
-        let all_are = |chunks: &Chunks, from: u8| {
-            (from..5).all(|byte| chunks.get(pieces[usize::from(byte)]).iter().all(|&is| is == byte))
-        };
-        assert!(all_are(&chunks, 0));
-        chunks.release(pieces[3].chunk);
-        assert_eq!(chunks.others.as_ref().unwrap().full.len(), 1);
-        fill(&mut chunks, 9);
-        assert!(all_are(&chunks, 3));
-    }
-
-    #[test]
-    fn a_chunk_is_used_again_once_it_is_released_and_nobody_shares_it() {
-        let mut chunks = Chunks::default();
-        let pieces: Vec<Piece> = (0..4).map(|byte| fill(&mut chunks, byte)).collect();
-        let homes: Vec<_> = pieces.iter().map(|&piece| home(&chunks, piece)).collect();
-        let shared = chunks.share(pieces[1]);
-        chunks.release(pieces[3].chunk);
-        let mut refill = |byte| {
-            let piece = fill(&mut chunks, byte);
-            home(&chunks, piece)
-        };
-        let again = [4, 5, 6].map(&mut refill);
-        assert_eq!(again[..2], [homes[2], homes[0]], "the last first");
-        assert!(!homes.contains(&again[2]), "one is shared, and one is not released");
-        assert!(shared.iter().all(|&byte| byte == 1));
-    }
-
-    #[test]
-    fn what_is_sealed_keeps_its_number_and_the_rest_begins_the_next() {
-        let mut chunks = Chunks::default();
-        fill(&mut chunks, 1);
-        let mut all = chunks.tail_from(0);
-        let first = all.split_to(MSS);
-        chunks.seal(first.len());
-        assert_eq!((chunks.tail_number(), chunks.tail_len()), (first.chunk.wrapping_add(1), FULL - MSS));
-        assert!(chunks.get(first).iter().all(|&byte| byte == 1));
-        assert!(chunks.full_at(first.chunk).is_some(), "it can be shared");
-    }
-
-    #[test]
-    fn lent_bytes_lie_between_what_was_written_before_and_after() {
-        let mut chunks = Chunks::default();
-        chunks.begin(FULL, MSS);
-        chunks.tail().extend_from_slice(b"before");
-        let before = chunks.tail_from(0);
-        let lent = chunks.lend(Bytes::from_static(b"lent"));
-        chunks.tail().extend_from_slice(b"after");
-        let after = chunks.tail_from(0);
-        assert_eq!([before, lent, after].map(|piece| chunks.get(piece)), [&b"before"[..], b"lent", b"after"]);
-        assert_eq!([before, lent, after].map(|piece| piece.chunk), [0, 1, 2]);
-        chunks.release(after.chunk);
-        assert!(
-            chunks.others.unwrap().spent.is_empty(),
-            "of the first chunk a part is in use, and lent bytes are not ours"
-        );
-    }
-
-    #[test]
-    fn so_many_are_kept_and_none_after_a_rest() {
-        let mut chunks = Chunks::default();
-        (0..100).for_each(|byte| _ = fill(&mut chunks, byte));
-        chunks.release(chunks.tail_number());
-        assert_eq!(chunks.others.as_ref().unwrap().spent.len(), SPENT_MAX);
-        let number = chunks.tail_number();
-        chunks.rest();
-        assert!(chunks.others.is_none());
-        assert_eq!((chunks.tail_number(), chunks.tail_len(), chunks.tail_capacity()), (number, 0, FULL));
-    }
-}
+mod tests;

@@ -28,7 +28,7 @@ impl SendQueue {
     /// A message, or the end of one, that travelled plain, or a list of records, as records.
     fn record_again(&mut self, packet: Outgoing) {
         // it goes behind what is being filled, and may lie there itself
-        let payload = self.chunks.share(packet.piece);
+        let payload = self.chunks.get(packet.piece).to_vec();
         if packet.eom {
             return self.append_parts(false, &payload);
         }

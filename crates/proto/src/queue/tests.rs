@@ -70,11 +70,13 @@ fn lent_bytes_lie_where_they_lay() {
     queue.push_lent(lent.clone());
     queue.push(&[3; 100]);
     assert_eq!(queue.bytes(), 1500);
-    let parts: Vec<Bytes> = std::iter::from_fn(|| queue.pop().map(|out| queue.share(out.piece))).collect();
-    let lens: Vec<usize> = parts.iter().map(Bytes::len).collect();
+    let pieces: Vec<Piece> = std::iter::from_fn(|| queue.pop().map(|out| out.piece)).collect();
+    let parts: Vec<&[u8]> = pieces.iter().map(|&piece| queue.get(piece)).collect();
+    let lens: Vec<usize> = parts.iter().map(|part| part.len()).collect();
     assert_eq!(lens, [100, 512, 512, 276, 100]);
     assert_eq!(parts.concat(), [vec![1; 100], vec![2; 1300], vec![3; 100]].concat());
     assert_eq!(parts.iter().map(|part| within(part)).collect::<Vec<_>>(), [false, true, true, true, false]);
+    assert!(pieces.iter().zip(parts).all(|(&piece, part)| queue.lent(piece).is_some() == within(part)));
 }
 
 /// [CDP-DG-2] [CDP-DG-4] Lent messages travel plain, cut where they exceed a packet, unless records do better.
@@ -161,7 +163,7 @@ fn a_long_message_spans_packets_plain() {
 
 /// [CDP-STR-2] [CDP-STR-3] A stream is cut into full segments without EOM, none empty.
 #[test]
-fn a_stream_is_cut_when_it_leaves() {
+fn a_stream_is_cut_into_full_packets() {
     let mut queue = SendQueue::new(Service::Stream, 512);
     queue.configure(512, true, false);
     let data: Vec<u8> = (0..200_000_u32).map(|i| i.to_le_bytes()[0]).collect();
@@ -188,6 +190,33 @@ fn a_stream_that_is_never_drained_has_no_short_packet() {
             assert_eq!(queue.pop().map(|out| out.piece.len()), Some(1444), "round {round}");
         }
     }
+}
+
+/// [CDP-MTU-7] When the limit falls, what waits of a stream leaves in shorter packets, and what comes in full ones; only those
+/// that begin where a packet began have room for a head.
+#[test]
+fn a_stream_is_cut_once_more_when_the_limit_falls() {
+    let mut queue = SendQueue::new(Service::Stream, 1_444);
+    let data: Vec<u8> = (0..10_000_u32).map(|i| i.to_le_bytes()[0]).collect();
+    queue.push(&data[..5_000]);
+    queue.set_mss(600);
+    queue.push(&data[5_000..]);
+    let mut heads = Vec::new();
+    let packets: Vec<(Vec<u8>, bool)> = std::iter::from_fn(|| {
+        let Outgoing { piece, eom } = queue.pop()?;
+        let packet = queue.get(piece).to_vec();
+        heads.push(queue.lay_head(piece, &[b'h'; HEADER_LEN]).is_some());
+        queue.freeze(piece);
+        assert_eq!(queue.get(piece), packet);
+        Some((packet, eom))
+    })
+    .collect();
+    let lens: Vec<usize> = packets.iter().map(|(data, _)| data.len()).collect();
+    assert_eq!(lens[..11], [600, 600, 244, 600, 600, 244, 600, 600, 244, 600, 68]);
+    assert_eq!(lens[11..], [600, 600, 600, 600, 600, 600, 600, 600, 200]);
+    assert_eq!(heads[..11], [[true, false, false]; 4].concat()[..11]);
+    assert!(heads[11..].iter().all(|&has| has));
+    assert_eq!(packets.concat_payloads(), data);
 }
 
 trait Payloads {

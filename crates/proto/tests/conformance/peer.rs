@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weft_base::{Address, FlowKey, Instant, NodeId, Port, Seq};
 use weft_proto::{Config, Connection, Listener, Secret, State, Verdict};
-use weft_wire::emit::{emit_control, emit_data};
+use weft_wire::emit::{data_head, emit_control};
 use weft_wire::{Emit, Encapsulation, HEADER_LEN, Header, Kind, Packet, Tlvs};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
@@ -138,7 +138,7 @@ impl Script {
 
     pub(crate) fn data_with(&self, header: Header, body: &[u8]) -> Packet {
         let mut bytes = Vec::new();
-        emit_data(&mut bytes, &header, body, self.sealed);
+        bytes.extend_from_slice(&data_head(&header, body, self.sealed));
         bytes.extend_from_slice(body);
         parse(bytes)
     }

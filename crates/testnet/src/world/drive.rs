@@ -56,21 +56,20 @@ impl World {
             })?;
             let mut head = std::mem::take(&mut self.head);
             head.clear();
-            let at = &mut self.ends[end];
-            let transmit =
-                at.connection.as_mut().and_then(|connection| connection.poll_transmit(now, &mut head));
-            let Some(transmit) = transmit else {
-                self.head = head;
-                return Ok(());
-            };
-            let mut bytes = Vec::with_capacity(transmit.head.len() + transmit.body.len());
-            bytes.extend_from_slice(&head[transmit.head.clone()]);
-            bytes.extend_from_slice(&transmit.body);
+            let polled = self.ends[end].connection.as_mut().and_then(|connection| {
+                let transmit = connection.poll_transmit_in_place(now, &mut head)?;
+                // what lies in its memory stays there on its way, so that it would show if it was written again
+                let bytes = match connection.frame(&transmit) {
+                    Some(frame) => Bytes::from_owner(frame.to_frames()),
+                    None => [&head[transmit.head.clone()], &transmit.body[..]].concat().into(),
+                };
+                Some((transmit, bytes))
+            });
             self.head = head;
-            let packet =
-                Packet::new_checked(Bytes::from(bytes), Encapsulation::Simulated).map_err(|refused| {
-                    Violation::new(Invariant::Form, format!("it sends no packet: {refused:?}"))
-                })?;
+            let Some((transmit, bytes)) = polled else { return Ok(()) };
+            let packet = Packet::new_checked(bytes, Encapsulation::Simulated).map_err(|refused| {
+                Violation::new(Invariant::Form, format!("it sends no packet: {refused:?}"))
+            })?;
             if transmit.is_echo_reset && !self.is_echo_allowed(end) {
                 self.ends[end].watch.handle_sent(&packet, &self.opens)?;
                 continue;

@@ -16,7 +16,7 @@ fn packet(bytes: &[u8]) -> Packet {
 fn data(len: usize) -> Packet {
     let body = vec![0xAA; len];
     let mut bytes = Vec::new();
-    emit_data(&mut bytes, &header(Kind::Data), &body, true);
+    bytes.extend_from_slice(&data_head(&header(Kind::Data), &body, true));
     bytes.extend_from_slice(&body);
     packet(&bytes)
 }
@@ -33,7 +33,7 @@ fn the_longest_packet_passes() {
 #[test]
 #[should_panic(expected = "65508 bytes")]
 fn a_longer_packet_is_refused() {
-    emit_data(&mut Vec::new(), &header(Kind::Data), &[0; 65_508], false);
+    _ = data_head(&header(Kind::Data), &[0; 65_508], false);
 }
 
 /// [CDP-SEAL-7] [CDP-SEQ-7] The seal is computed again for each transmission: another window, another seal.
@@ -41,7 +41,7 @@ fn a_longer_packet_is_refused() {
 fn each_transmission_has_its_own_seal() {
     let emitted = |window, rtx| {
         let mut bytes = Vec::new();
-        emit_data(&mut bytes, &Header { window, rtx, ..header(Kind::Data) }, b"", true);
+        bytes.extend_from_slice(&data_head(&Header { window, rtx, ..header(Kind::Data) }, b"", true));
         bytes
     };
     let (first, again) = (emitted(100, false), emitted(99, true));

@@ -84,7 +84,7 @@ fn a_syn_is_filled_up() {
 #[test]
 fn the_padding_of_a_frame_is_not_data() {
     let mut frame = Vec::new();
-    emit::emit_data(&mut frame, &header(Kind::Data), b"hi", true);
+    frame.extend_from_slice(&emit::data_head(&header(Kind::Data), b"hi", true));
     frame.extend_from_slice(b"hi");
     frame.resize(46, 0xEE);
     let packet = Packet::new_checked(Bytes::from(frame.clone()), Encapsulation::Ethernet).unwrap();
@@ -102,7 +102,7 @@ fn the_padding_of_a_frame_is_not_data() {
 #[test]
 fn a_data_segment_is_never_read_as_tlvs() {
     let mut bytes = Vec::new();
-    emit::emit_data(&mut bytes, &header(Kind::Data), &[147, 250, 1], false);
+    bytes.extend_from_slice(&emit::data_head(&header(Kind::Data), &[147, 250, 1], false));
     bytes.extend_from_slice(&[147, 250, 1]);
     let packet = check(&bytes).unwrap();
     assert!(packet.tlvs().is_empty());
@@ -135,7 +135,7 @@ fn other_versions_are_answered_or_dropped() {
 fn an_echo_gives_back_the_number_it_refuses() {
     for sealed in [false, true] {
         let mut bytes = Vec::new();
-        emit::emit_data(&mut bytes, &header(Kind::Data), b"", sealed);
+        bytes.extend_from_slice(&emit::data_head(&header(Kind::Data), b"", sealed));
         let packet = check(&bytes).unwrap();
         let mut answer = Vec::new();
         assert!(emit::echo_reset(&mut answer, &packet, Reason::UNKNOWN, None));

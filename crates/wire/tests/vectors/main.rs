@@ -188,7 +188,7 @@ fn emit_again(packet: &Packet, sealed: bool, bytes: &mut Vec<u8>) {
     let mut header = *packet.header();
     header.seq = packet.seq(sealed);
     if packet.kind() == Kind::Data {
-        emit::emit_data(bytes, &header, &packet.payload(), sealed);
+        bytes.extend_from_slice(&emit::data_head(&header, &packet.payload(), sealed));
         bytes.extend_from_slice(&packet.payload());
         return;
     }

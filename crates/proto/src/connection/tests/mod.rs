@@ -2,6 +2,7 @@
 
 mod closing;
 mod data;
+mod frames;
 mod opening;
 mod paths;
 mod repair;

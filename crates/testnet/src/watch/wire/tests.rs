@@ -67,7 +67,7 @@ impl Opened {
         let mut header = self.header(Kind::Data, number, 1, 16);
         change(&mut header);
         let mut bytes = Vec::new();
-        emit::emit_data(&mut bytes, &header, body, true);
+        bytes.extend_from_slice(&emit::data_head(&header, body, true));
         bytes.extend_from_slice(body);
         self.watch.handle_sent(&parse(bytes), &self.opens)
     }

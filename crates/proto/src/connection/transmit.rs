@@ -1,0 +1,152 @@
+//! Packets with a number: data, copied behind its head or left where it lies, and the FIN.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use weft_base::Instant;
+use weft_frame::FramesRef;
+use weft_wire::emit::{data_head, emit_control};
+use weft_wire::{Emit, Header, Kind, Reason, Tlvs};
+
+use super::{Connection, no_body};
+use crate::queue::Piece;
+use crate::sender::Numbered;
+use crate::timers::Timer;
+
+/// Lent data segments of up to this many bytes are laid behind the head, so that such packets lie end to end in the caller's
+/// buffer; larger ones stay where they are.
+pub const INLINE_BYTES: usize = 2048;
+
+/// Where a data segment that leaves for the first time is to lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Lay {
+    /// Behind its head, in the caller's buffer.
+    There,
+    /// Where it is; its head is laid before it.
+    Here,
+}
+
+/// One packet to be sent: its head lies in the buffer that was handed to `poll_transmit`, its body follows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Where the head lies: the header and, in control packets, the TLVs; with a data segment that is not in `body`, the whole
+    /// packet. Empty if all of it lies elsewhere: [`Connection::frame`].
+    pub head: Range<usize>,
+    /// A data segment of more than [`INLINE_BYTES`] that was lent.
+    pub body: Bytes,
+    /// The packet, if it lies in memory of the connection.
+    pub(super) frame: Option<Piece>,
+    /// The packet exceeds the present limit of the path and may be cut by IP (CDP-MTU-6).
+    pub may_fragment: bool,
+    /// 0 for a first transmission, k for retransmission k.
+    pub attempt: u32,
+    /// The path it goes by, of those that [`Connection::set_paths`] told of (CDP-IO-2).
+    pub path: u8,
+    /// An echo-form RST, which counts against the limits of the process (CDP-LIM-3).
+    pub is_echo_reset: bool,
+}
+
+impl Connection {
+    /// The packet that [`Connection::poll_transmit_in_place`] has just returned, if it lies in memory of the connection. To be
+    /// asked before anything else happens to the connection; a handle to it may be kept for as long as it takes.
+    #[must_use]
+    #[inline]
+    pub fn frame(&self, transmit: &Transmit) -> Option<FramesRef<'_>> {
+        self.sender.queue.frame(transmit.frame?)
+    }
+
+    pub(super) fn next_number(&mut self, now: Instant) -> Option<Numbered> {
+        if self.cookie.is_some() {
+            return None;
+        }
+        match self.sender.poll(now, &mut self.timers, &mut self.stats) {
+            Ok(numbered) => Some(numbered),
+            Err(verdict) => {
+                self.note_verdict(now, verdict);
+                None
+            }
+        }
+    }
+
+    pub(super) fn transmit_number(
+        &mut self,
+        now: Instant,
+        numbered: Numbered,
+        head: &mut Vec<u8>,
+        lay: Lay,
+    ) -> Transmit {
+        let kind = if numbered.fin { Kind::Fin } else { Kind::Data };
+        let mut header = self.header(kind);
+        header.seq = numbered.seq;
+        header.eom = numbered.eom;
+        // [CDP-SEQ-7] the present ACK number, window and ECE, RTX=1, and a fresh seal
+        header.rtx = numbered.attempt > 0;
+        header.ece = self.receiver.acknowledged();
+        self.timers.stop(Timer::Ack);
+        self.sent_at = now;
+        let start = head.len();
+        if numbered.fin {
+            if numbered.attempt == 0 {
+                self.timers.set(Timer::FinGiveUp, now + self.config.fin_give_up);
+            }
+            let tlvs = Tlvs {
+                reason: Some((Reason::DONE, None)),
+                discarded: self.told_discarded(),
+                ..Tlvs::default()
+            };
+            emit_control(head, &header, &tlvs, &Emit::sealed(self.agreed.sealed));
+        } else {
+            return self.transmit_data(&header, numbered, head, lay);
+        }
+        self.stats.packets_sent += 1;
+        Transmit { attempt: numbered.attempt, ..control_packet(start..head.len(), numbered.path) }
+    }
+
+    fn transmit_data(
+        &mut self,
+        header: &Header,
+        numbered: Numbered,
+        head: &mut Vec<u8>,
+        lay: Lay,
+    ) -> Transmit {
+        let start = head.len();
+        // [CDP-MTU-6] one that exceeds the present limit of its path may be cut by IP, all others may not
+        let is_default = numbered.path == self.paths().default_path();
+        let piece = self.sender.flight.piece(numbered.at);
+        let may_fragment = piece.len() > usize::from(self.sender.mtu.limit(is_default));
+        let queue = &mut self.sender.queue;
+        let header = data_head(header, queue.get(piece), self.agreed.sealed);
+        let frame = if lay == Lay::Here { queue.lay_head(piece, &header) } else { None };
+        let mut body = no_body();
+        if frame.is_none() {
+            head.extend_from_slice(&header);
+            match queue.lent(piece) {
+                Some(lent) if lent.len() > INLINE_BYTES => body = lent,
+                _ => head.extend_from_slice(queue.get(piece)),
+            }
+            queue.freeze(piece);
+        }
+        self.stats.packets_sent += 1;
+        Transmit {
+            head: start..head.len(),
+            body,
+            frame,
+            may_fragment,
+            attempt: numbered.attempt,
+            path: numbered.path,
+            is_echo_reset: false,
+        }
+    }
+}
+
+pub(super) fn control_packet(head: Range<usize>, path: u8) -> Transmit {
+    Transmit {
+        head,
+        body: no_body(),
+        frame: None,
+        may_fragment: false,
+        attempt: 0,
+        path,
+        is_echo_reset: false,
+    }
+}

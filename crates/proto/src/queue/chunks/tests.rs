@@ -1,0 +1,153 @@
+use super::*;
+
+const MSS: usize = 1_000;
+const PACKETS: usize = CHUNK_BYTES / (HEADER_LEN + MSS);
+const HEAD: [u8; HEADER_LEN] = [b'h'; HEADER_LEN];
+
+fn lay(chunks: &mut Chunks, piece: Piece) -> Option<Piece> {
+    chunks.lay_head(piece, &HEAD)
+}
+
+/// Begins a chunk of the largest size and fills it with packets of `byte`, which are one piece.
+fn fill(chunks: &mut Chunks, byte: u8) -> Piece {
+    chunks.begin(PACKETS * MSS, MSS);
+    assert_eq!((chunks.end(), chunks.tail.capacity()), (0, PACKETS * (HEADER_LEN + MSS)));
+    let pieces = [(); PACKETS].map(|()| put(chunks, &[byte; MSS]));
+    Piece { len: chunks.end() - pieces[0].start, ..pieces[0] }
+}
+
+/// One packet.
+fn put(chunks: &mut Chunks, bytes: &[u8]) -> Piece {
+    chunks.reserve(bytes.len(), bytes.len(), MSS);
+    let start = chunks.end();
+    chunks.put(bytes);
+    chunks.tail_from(start)
+}
+
+fn home(chunks: &Chunks, piece: Piece) -> *const u8 {
+    chunks.get(piece).as_ptr()
+}
+
+/// Whether all but what was left for heads is `byte`.
+fn is_all(chunks: &Chunks, piece: Piece, byte: u8) -> bool {
+    chunks.get(piece).chunks(HEADER_LEN + MSS).all(|packet| packet[..MSS].iter().all(|&is| is == byte))
+}
+
+#[test]
+fn chunks_grow_from_one_packet_to_the_largest() {
+    let mut chunks = Chunks::default();
+    let mut sizes = Vec::new();
+    for _ in 0..9 {
+        chunks.begin(1, MSS);
+        sizes.push(chunks.tail.capacity() / (HEADER_LEN + MSS));
+        put(&mut chunks, b"x");
+    }
+    assert_eq!(sizes, [1, 2, 4, 8, 16, 32, 63, 63, 63]);
+    chunks.begin(10 * CHUNK_BYTES, MSS);
+    assert_eq!(chunks.tail.capacity(), PACKETS * (HEADER_LEN + MSS));
+}
+
+#[test]
+fn a_piece_is_what_was_written_until_its_chunk_is_released() {
+    let mut chunks = Chunks::default();
+    let pieces: Vec<Piece> = (0..5).map(|byte| fill(&mut chunks, byte)).collect();
+    let all_are =
+        |chunks: &Chunks, from: u8| (from..5).all(|byte| is_all(chunks, pieces[usize::from(byte)], byte));
+    assert!(all_are(&chunks, 0));
+    chunks.release(pieces[3].chunk);
+    assert_eq!(chunks.others.as_ref().unwrap().full.len(), 1);
+    fill(&mut chunks, 9);
+    assert!(all_are(&chunks, 3));
+}
+
+#[test]
+fn a_chunk_is_used_again_once_it_is_released_and_the_link_holds_none_of_it() {
+    let mut chunks = Chunks::default();
+    let pieces: Vec<Piece> = (0..4).map(|byte| fill(&mut chunks, byte)).collect();
+    let homes: Vec<_> = pieces.iter().map(|&piece| home(&chunks, piece)).collect();
+    let frame = lay(&mut chunks, pieces[1]).unwrap();
+    let held = chunks.frame(frame).unwrap().to_frames();
+    chunks.release(pieces[3].chunk);
+    let mut refill = |byte| {
+        let piece = fill(&mut chunks, byte);
+        home(&chunks, piece)
+    };
+    let again = [4, 5, 6].map(&mut refill);
+    assert_eq!(again[..2], [homes[2], homes[0]], "the last first");
+    assert!(!homes.contains(&again[2]), "one is held, and one is not released");
+    assert_eq!((&held[..HEADER_LEN], held[HEADER_LEN]), (&HEAD[..], 1));
+    drop(held);
+    assert_eq!(refill(7), homes[1]);
+}
+
+#[test]
+fn heads_are_laid_where_nothing_else_lies() {
+    let mut chunks = Chunks::default();
+    chunks.begin(4 * MSS, MSS);
+    let pieces = [b"first", b"other"].map(|bytes| put(&mut chunks, bytes));
+    let frames = pieces.map(|piece| lay(&mut chunks, piece).unwrap());
+    assert_eq!(lay(&mut chunks, pieces[1]), None, "it has left");
+    let mut run = chunks.frame(frames[0]).unwrap().to_frames();
+    assert!(run.join(&chunks.frame(frames[1]).unwrap()), "end to end");
+    assert_eq!(run[..], [&HEAD[..], b"first", &HEAD, b"other"].concat());
+
+    let mut rest = put(&mut chunks, &[7; MSS]);
+    let part = rest.split_to(400);
+    chunks.freeze(part);
+    assert_eq!(lay(&mut chunks, part), None, "it has left as a copy");
+    assert_eq!(lay(&mut chunks, rest), None, "no room was left within it");
+    assert_eq!(chunks.get(part), &[7; 400]);
+}
+
+#[test]
+fn lent_bytes_lie_between_what_was_written_before_and_after() {
+    let mut chunks = Chunks::default();
+    let before = put(&mut chunks, b"before");
+    let lent = chunks.lend(Bytes::from_static(b"lent"));
+    let after = put(&mut chunks, b"after");
+    assert_eq!([before, lent, after].map(|piece| chunks.get(piece)), [&b"before"[..], b"lent", b"after"]);
+    assert_eq!([before, lent, after].map(|piece| piece.chunk), [0, 1, 2]);
+    assert_eq!([before, lent, after].map(|piece| chunks.lent(piece).is_some()), [false, true, false]);
+    assert!(lay(&mut chunks, lent).is_none() && chunks.frame(lent).is_none());
+    chunks.release(after.chunk);
+    assert_eq!(chunks.others.unwrap().spent.len(), 1, "lent bytes are not ours");
+}
+
+/// A short send before each buffer that is lent takes room for one packet, however long it goes on.
+#[test]
+fn what_is_sent_between_lent_bytes_takes_little() {
+    let mut chunks = Chunks::default();
+    for _ in 0..100 {
+        put(&mut chunks, b"head");
+        chunks.lend(Bytes::from_static(b"lent"));
+    }
+    let own = chunks.others.unwrap().full.into_iter().map(|full| match full {
+        Full::Own(chunk) => chunk.capacity(),
+        Full::Lent(_) => 0,
+    });
+    assert_eq!(own.sum::<usize>(), 100 * (HEADER_LEN + MSS));
+}
+
+#[test]
+fn so_many_are_kept_and_none_after_a_rest() {
+    let mut chunks = Chunks::default();
+    (0..100).for_each(|byte| _ = fill(&mut chunks, byte));
+    chunks.release(chunks.tail_number());
+    assert_eq!(chunks.others.as_ref().unwrap().spent.len(), SPENT_MAX);
+    let number = chunks.tail_number();
+    chunks.rest();
+    assert!(chunks.others.is_none());
+    assert_eq!((chunks.tail_number(), chunks.end()), (number, 0));
+    assert_eq!(chunks.tail.capacity(), PACKETS * (HEADER_LEN + MSS));
+}
+
+#[test]
+fn a_chunk_of_which_the_link_holds_something_is_given_up_at_rest() {
+    let mut chunks = Chunks::default();
+    let piece = put(&mut chunks, b"held");
+    let frame = lay(&mut chunks, piece).unwrap();
+    let held = chunks.frame(frame).unwrap().to_frames();
+    chunks.rest();
+    assert_eq!(chunks.tail.capacity(), 0);
+    assert_eq!(&held[HEADER_LEN..], b"held");
+}
