@@ -342,6 +342,10 @@ impl Flight {
         progress: &mut Progress,
     ) {
         let elapsed = now - segment.sent_at;
+        // an answer that comes faster than any round trip answers an earlier transmission; of another path that tells nothing
+        let early = segment.transmissions > 1
+            && !self.paths.are_several()
+            && min_rtt.is_some_and(|min_rtt| elapsed < min_rtt);
         match segment.place {
             Place::InFlight => self.in_flight -= 1,
             Place::Lost => self.lost -= 1,
@@ -349,7 +353,9 @@ impl Flight {
         }
         progress.delivered += 1;
         progress.bytes += segment.piece.len() as u64;
-        progress.sent_at = progress.sent_at.max(segment.sent_at);
+        if !early {
+            progress.sent_at = progress.sent_at.max(segment.sent_at);
+        }
         if self.tallies.is_none() || segment.way.is_by_default(self.paths) {
             progress.on_path += 1;
             self.rate.handle_acked(now, &segment.stamp);
@@ -359,10 +365,6 @@ impl Flight {
         if !is_news {
             return;
         }
-        // an answer that comes faster than any round trip answers an earlier transmission; of another path that tells nothing
-        let early = segment.transmissions > 1
-            && !self.paths.are_several()
-            && min_rtt.is_some_and(|min_rtt| elapsed < min_rtt);
         if segment.place == Place::Lost || early {
             progress.spurious += 1;
             self.reordering.grow(self.una, self.nxt());
@@ -575,3 +577,6 @@ impl Flight {
 fn is_later(a: (Instant, Seq), b: (Instant, Seq)) -> bool {
     a.0 > b.0 || (a.0 == b.0 && b.1.is_before(a.1))
 }
+
+#[cfg(test)]
+mod tests;
