@@ -16,6 +16,7 @@ mod noise;
 mod path;
 #[cfg(test)]
 mod simulation;
+mod standing;
 #[cfg(test)]
 mod tests;
 

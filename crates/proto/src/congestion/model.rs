@@ -14,7 +14,8 @@
 //!
 //! Loss by itself is no signal. More loss than noise explains is: it lowers a ceiling for what is in flight, by a part
 //! of itself, and outside a probe takes the rate down to what still arrives until the next one. Where no queue was to be
-//! seen, that is taken back if as much is lost when less is sent. Probes raise the ceiling by steps that depend little on
+//! seen, that is taken back if as much is lost when less is sent; where one stays in spite of it, others fill it, and what
+//! is lost in it is theirs. Probes raise the ceiling by steps that depend little on
 //! how high it is, so that flows which share a path come to share it evenly.
 //! The scheme is that of the BBR family; rounds instead of seconds pace its turns, because a round trip in a cluster
 //! is a thousandth of one in the Internet, and clumps of acknowledgements, which there are longer than the round
@@ -26,6 +27,7 @@ use weft_base::Instant;
 
 use super::noise::{Losses, NOISE_MAX, Noise};
 use super::path::{Bandwidth, Clumps, Round};
+use super::standing::Standing;
 use super::{Ack, Controller, Loss, WINDOW_MAX};
 
 #[cfg(test)]
@@ -114,6 +116,7 @@ pub struct Model {
     step: f64,
     /// The last probe met congestion.
     is_congested: bool,
+    standing: Standing,
     bounds: Bounds,
     before: Bounds,
     initial_window: f64,
@@ -142,6 +145,7 @@ impl Model {
             rounds_below_goal: 0,
             step: 1.0,
             is_congested: false,
+            standing: Standing::default(),
             bounds: UNBOUNDED,
             before: UNBOUNDED,
             initial_window: window,
@@ -192,13 +196,12 @@ impl Model {
     }
 
     /// Share of lost packets that is no sign of congestion. A rate that doubled in spite of losses is not bounded by them.
-    /// Nor is one in Startup without a queue to be seen: almost three times what is known to arrive would make one.
+    /// Nor is one in Startup without a queue to be seen: almost three times what is known to arrive would make one. Nor one
+    /// beside others who answer none.
     fn tolerated(&self) -> f64 {
-        if self.phase == Phase::Startup && (self.rounds_below_goal == 0 || self.noise.is_short()) {
-            NOISE_MAX
-        } else {
-            self.noise.tolerated()
-        }
+        let is_starting =
+            self.phase == Phase::Startup && (self.rounds_below_goal == 0 || self.noise.is_short());
+        if is_starting || self.standing.is_foreign() { NOISE_MAX } else { self.noise.tolerated() }
     }
 
     /// Whether less is sent than the path is known to carry, so that losses are not our doing.
@@ -219,6 +222,9 @@ impl Model {
         self.bandwidth.end_cycle();
         self.judged = None;
         self.bounds.rate = f64::INFINITY;
+        if self.standing.is_foreign() {
+            self.bounds = UNBOUNDED;
+        }
         self.step = (self.held_by_path().sqrt() / 2.0).max(1.0);
         self.goal = self.bandwidth.get() * UP_GROWTH;
         self.enter(Phase::Up, UP_ROUNDS);
@@ -238,6 +244,11 @@ impl Model {
     fn end_round(&mut self, now: Instant, round: &Round) {
         self.clumps.end_round();
         self.rounds_left = self.rounds_left.saturating_sub(1);
+        if self.standing.end_round(self.is_quiet(), self.held_by_path()) {
+            self.losses = Losses::default();
+            self.is_congested = false;
+            return self.enter_up();
+        }
         if self.losses.is_congested_with(round, self.tolerated()) {
             return self.react(now, round);
         }
@@ -256,6 +267,9 @@ impl Model {
 
     /// Answers a congested round, and with it everything that was sent before `now`.
     fn react(&mut self, now: Instant, round: &Round) {
+        if self.is_quiet() {
+            self.standing.note_reaction();
+        }
         self.before = self.bounds;
         self.reacted_at = now;
         let losses = std::mem::take(&mut self.losses).with(round);
@@ -358,6 +372,7 @@ impl Model {
             }
             Phase::ProbeRtt(Some(until)) if ack.now >= until => {
                 self.empty_at = ack.now;
+                self.standing.note_emptied();
                 self.enter_cruise(ack.now);
             }
             Phase::Startup | Phase::Drain | Phase::Down | Phase::Cruise | Phase::Up | Phase::ProbeRtt(_) => {}
@@ -389,6 +404,10 @@ impl Controller for Model {
         self.follow(ack);
         self.grow(ack.newly_acked);
         self.noise.handle_ack(ack, self.bandwidth.get());
+        let is_probing = matches!(self.phase, Phase::Startup | Phase::ProbeRtt(_));
+        if self.standing.handle_ack(ack, self.noise.is_short()) && !is_probing {
+            self.enter(Phase::ProbeRtt(None), 0);
+        }
         self.noise.set_quiet(ack.now, self.is_quiet());
     }
 

@@ -10,17 +10,19 @@ fn at(us: u64) -> Instant {
     Instant::from_nanos(us * 1_000)
 }
 
-/// A path that delivers at most `path` packets in a round trip, with a queue that never fills, and a sender that
+/// A path that delivers at most `path` packets in a millisecond, with a queue that never fills, and a sender that
 /// always has data.
 struct Rounds {
     model: Model,
     now_us: u64,
     path: u32,
+    /// What others make the round trip longer by.
+    queue: Duration,
 }
 
 impl Rounds {
     fn new(path: u32) -> Self {
-        Self { model: Model::new(32, at(0)), now_us: 0, path }
+        Self { model: Model::new(32, at(0)), now_us: 0, path, queue: Duration::ZERO }
     }
 
     /// One round trip: what pacing and window let go is acknowledged at its end, as far as the path carries it.
@@ -36,9 +38,9 @@ impl Rounds {
             newly_acked: delivered,
             in_flight: sent - delivered,
             sent_at,
-            rtt: Some(RTT),
+            rtt: Some(RTT + self.queue),
             min_rtt: Some(RTT),
-            srtt: Some(RTT),
+            srtt: Some(RTT + self.queue),
             delivery: Some(sample),
             is_window_limited: true,
         });
@@ -252,4 +254,33 @@ fn a_queue_that_has_not_been_empty_for_long_is_emptied() {
     assert!(matches!(rounds.model.phase, Phase::ProbeRtt(Some(_))));
     rounds.model.handle_ack(&queued(start + 502_100, 300));
     assert_eq!(rounds.model.phase, Phase::Cruise);
+}
+
+/// Beside others who keep the queue full and answer no losses, a flow gives way so far and no further; when the queue is empty
+/// again it answers losses as before.
+#[test]
+fn who_answers_no_losses_does_not_take_all() {
+    let mut rounds = Rounds::new(800);
+    rounds.pass_until(Phase::Cruise);
+    rounds.queue = RTT;
+    let lossy = |rounds: &mut Rounds| {
+        let (now, window) = (at(rounds.now_us), rounds.model.window());
+        let lost = window / 10;
+        rounds.model.handle_loss(&Loss {
+            now,
+            lost,
+            in_flight: window - lost,
+            largest_sent_at: now,
+            ..loss()
+        });
+        rounds.pass();
+    };
+    (0..100).for_each(|_| lossy(&mut rounds));
+    assert!(rounds.model.standing.is_foreign());
+    let held = rounds.model.held_by_path();
+    (0..100).for_each(|_| lossy(&mut rounds));
+    assert!(rounds.model.held_by_path() >= 0.9 * held && held >= 200.0, "{held}, {:?}", rounds.model);
+    rounds.queue = Duration::ZERO;
+    rounds.pass();
+    assert!(!rounds.model.standing.is_foreign());
 }
