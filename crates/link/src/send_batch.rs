@@ -15,8 +15,6 @@ pub(crate) use run::{Place, Run};
 /// Bodies up to this many bytes are laid behind their head, so that packets lie end to end. Measured: below, a copy costs
 /// less than the kernel's work on one more piece of memory (`docs/adr/0003-udp-link.md`).
 pub const INLINE_BYTES: usize = 2048;
-/// Packets of fewer bytes are not worth a handle to where they lie: it waits for what was written before, as long as a copy takes.
-const SHARED_BYTES_MIN: usize = 512;
 /// Bytes of heads and small bodies at which a batch calls itself full: they stay in a core's second cache.
 const BYTES_MAX: usize = 256 << 10;
 /// Packets at which a batch calls itself full.
@@ -146,8 +144,8 @@ impl SendBatch {
         self.packets += 1;
     }
 
-    /// Adds a packet that lies in memory which others may read too. It stays there if it continues the packet before it, or is
-    /// not small; else it is copied.
+    /// Adds a packet that lies in memory which others may read too, and stays there. A packet that continues the one before it
+    /// needs no handle of its own, which waits for what was written before.
     #[inline]
     pub fn push_frame(&mut self, to: SocketAddr, packet: &FramesRef<'_>, may_fragment: bool) {
         if !may_fragment
@@ -155,8 +153,6 @@ impl SendBatch {
             && last.join(packet, to)
         {
             self.packets += 1;
-        } else if packet.len() < SHARED_BYTES_MIN {
-            self.push_copy(to, &[packet], may_fragment);
         } else {
             let (place, size) = (Place::Shared(packet.to_frames()), packet.len());
             self.runs.push(Run { to, place, size, count: 1, may_fragment });

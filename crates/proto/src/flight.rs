@@ -342,10 +342,7 @@ impl Flight {
         progress: &mut Progress,
     ) {
         let elapsed = now - segment.sent_at;
-        // an answer that comes faster than any round trip answers an earlier transmission; of another path that tells nothing
-        let early = segment.transmissions > 1
-            && !self.paths.are_several()
-            && min_rtt.is_some_and(|min_rtt| elapsed < min_rtt);
+        let early = segment.transmissions > 1 && self.is_early(elapsed, min_rtt);
         match segment.place {
             Place::InFlight => self.in_flight -= 1,
             Place::Lost => self.lost -= 1,
@@ -395,6 +392,13 @@ impl Flight {
             self.rack_rtt = elapsed;
             self.newest_is_repeated = false;
         }
+    }
+
+    /// An answer to what was sent again that comes faster than any round trip answers an earlier transmission; of another path
+    /// that tells nothing.
+    #[cold]
+    fn is_early(&self, elapsed: Duration, min_rtt: Option<Duration>) -> bool {
+        !self.paths.are_several() && min_rtt.is_some_and(|min_rtt| elapsed < min_rtt)
     }
 
     /// What arrived when sent again counts as the latest transmission that did.

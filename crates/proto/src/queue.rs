@@ -23,6 +23,9 @@ const RECORD_HEAD: u32 = records::RECORD_HEAD as u32;
 /// A message of less than this part of a packet is not split: what it leaves open costs less than to join it again.
 const SMALL_PART: usize = 2;
 
+/// Packets that a queue at rest has room to list.
+const READY_KEPT: usize = 8;
+
 /// A data segment that is ready to take a number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
@@ -214,6 +217,9 @@ impl SendQueue {
     pub(crate) fn rest(&mut self) {
         if self.is_empty() {
             self.chunks.rest();
+            if self.ready.capacity() > READY_KEPT {
+                self.ready.shrink_to(READY_KEPT);
+            }
             self.open = self.chunks.end();
         }
     }

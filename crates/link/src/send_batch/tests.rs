@@ -150,15 +150,13 @@ fn frames_stay_where_they_lie_and_neighbours_of_one_size_are_one_run() {
 }
 
 #[test]
-fn small_frames_that_continue_nothing_are_copied_and_such_as_may_be_fragmented_stand_alone() {
-    let (buffer, ranges) = frozen(&[100, 100, 600, 600]);
+fn frames_that_may_be_fragmented_stand_alone() {
+    let (buffer, ranges) = frozen(&[600; 4]);
     let mut batch = SendBatch::new();
-    push_frames(&mut batch, 1, &buffer, &ranges[..2]);
-    assert_eq!((counts(&batch), batch.heads.len()), (vec![2], 200));
-    for range in &ranges[2..] {
-        batch.push_frame(to(1), &buffer.frames(range.clone()), true);
+    for (range, may_fragment) in ranges.into_iter().zip([false, true, true, false]) {
+        batch.push_frame(to(1), &buffer.frames(range), may_fragment);
     }
-    assert_eq!((counts(&batch), batch.heads.len()), (vec![2, 1, 1], 200));
+    assert_eq!(counts(&batch), [1; 4]);
 }
 
 #[test]

@@ -17,6 +17,9 @@ use crate::timers::Timer;
 /// buffer; larger ones stay where they are.
 pub const INLINE_BYTES: usize = 2048;
 
+/// Shorter data segments are laid behind their head in any case: a handle to where they lie costs as much.
+const HERE_BYTES_MIN: usize = 512;
+
 /// Where a data segment that leaves for the first time is to lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lay {
@@ -116,7 +119,8 @@ impl Connection {
         let may_fragment = piece.len() > usize::from(self.sender.mtu.limit(is_default));
         let queue = &mut self.sender.queue;
         let header = data_head(header, queue.get(piece), self.agreed.sealed);
-        let frame = if lay == Lay::Here { queue.lay_head(piece, &header) } else { None };
+        let is_here = lay == Lay::Here && piece.len() >= HERE_BYTES_MIN;
+        let frame = if is_here { queue.lay_head(piece, &header) } else { None };
         let mut body = no_body();
         if frame.is_none() {
             head.extend_from_slice(&header);
