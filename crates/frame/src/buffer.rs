@@ -13,18 +13,14 @@ use crate::memory::Memory;
 #[derive(Default)]
 pub struct FrameBuffer {
     memory: Option<Memory>,
-    len: u32,
-    frozen: u32,
+    len: usize,
+    frozen: usize,
 }
 
 impl FrameBuffer {
     /// Room for `bytes`, which are zero.
-    ///
-    /// # Panics
-    /// If they are 4 GiB or more.
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
-        assert!(u32::try_from(bytes).is_ok(), "{bytes} bytes are more than one buffer holds");
         Self { memory: (bytes > 0).then(|| Memory::zeroed(bytes)), len: 0, frozen: 0 }
     }
 
@@ -39,7 +35,7 @@ impl FrameBuffer {
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        self.len as usize
+        self.len
     }
 
     /// Whether nothing was filled or skipped.
@@ -53,7 +49,7 @@ impl FrameBuffer {
     #[must_use]
     #[inline]
     pub fn room(&self) -> usize {
-        self.capacity() - self.len()
+        self.capacity() - self.len
     }
 
     /// Leaves out the next `bytes`, and tells where they begin.
@@ -65,8 +61,8 @@ impl FrameBuffer {
         if bytes > self.room() {
             no_room(bytes, self.room());
         }
-        let start = self.len();
-        self.len += narrow(bytes);
+        let start = self.len;
+        self.len += bytes;
         start
     }
 
@@ -89,7 +85,7 @@ impl FrameBuffer {
     /// If some of that is frozen, or not filled.
     #[inline]
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
-        let is_there = self.frozen as usize <= at && at + bytes.len() <= self.len();
+        let is_there = self.frozen <= at && at + bytes.len() <= self.len;
         assert!(is_there, "{} bytes at {at}, of {} and {} frozen", bytes.len(), self.len, self.frozen);
         if let Some(memory) = &self.memory {
             // SAFETY: as in `put`; it lies between what is frozen and the end.
@@ -104,7 +100,7 @@ impl FrameBuffer {
     #[must_use]
     #[inline]
     pub fn get(&self, range: Range<usize>) -> &[u8] {
-        assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {} bytes", self.len);
+        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {} bytes", self.len);
         // SAFETY: they are there, nobody else writes here, and this buffer does not while it is borrowed.
         self.memory.as_ref().map_or(&[], |memory| unsafe { memory.bytes(range) })
     }
@@ -113,7 +109,7 @@ impl FrameBuffer {
     #[must_use]
     #[inline]
     pub fn frozen(&self) -> usize {
-        self.frozen as usize
+        self.frozen
     }
 
     /// Nothing is written any more before `end`.
@@ -122,8 +118,8 @@ impl FrameBuffer {
     /// If not all of that is filled.
     #[inline]
     pub fn freeze(&mut self, end: usize) {
-        assert!(end <= self.len(), "{end} of {} bytes", self.len);
-        self.frozen = self.frozen.max(narrow(end));
+        assert!(end <= self.len, "{end} of {} bytes", self.len);
+        self.frozen = self.frozen.max(end);
     }
 
     /// Frozen bytes, to look at or to take a handle to.
@@ -134,7 +130,7 @@ impl FrameBuffer {
     #[inline]
     pub fn frames(&self, range: Range<usize>) -> FramesRef<'_> {
         match &self.memory {
-            Some(memory) if range.start < range.end && range.end <= self.frozen() => {
+            Some(memory) if range.start < range.end && range.end <= self.frozen => {
                 FramesRef::new(memory, range)
             }
             _ => panic!("{range:?} of {} frozen bytes", self.frozen),
@@ -156,7 +152,7 @@ impl FrameBuffer {
 impl Clone for FrameBuffer {
     fn clone(&self) -> Self {
         let mut copy = Self::with_capacity(self.capacity());
-        copy.put(self.get(0..self.len()));
+        copy.put(self.get(0..self.len));
         copy.frozen = self.frozen;
         copy
     }
@@ -164,7 +160,7 @@ impl Clone for FrameBuffer {
 
 impl fmt::Debug for FrameBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = self.get(0..self.len());
+        let bytes = self.get(0..self.len);
         f.debug_struct("FrameBuffer")
             .field("bytes", &bytes.escape_ascii())
             .field("frozen", &self.frozen)
@@ -175,14 +171,6 @@ impl fmt::Debug for FrameBuffer {
 #[cold]
 fn no_room(bytes: usize, room: usize) -> ! {
     panic!("{bytes} bytes where there is room for {room}");
-}
-
-/// A buffer has less than 4 GiB.
-#[inline]
-#[allow(clippy::cast_possible_truncation)]
-fn narrow(bytes: usize) -> u32 {
-    debug_assert!(u32::try_from(bytes).is_ok());
-    bytes as u32
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ pub struct Frames {
 }
 
 /// Frozen bytes that are looked at without a handle.
-#[derive(Clone)]
 pub struct FramesRef<'a> {
     memory: &'a Memory,
     range: Range<usize>,

@@ -15,8 +15,8 @@
 //! Loss by itself is no signal. More loss than noise explains is: it lowers a ceiling for what is in flight, by a part
 //! of itself, and outside a probe takes the rate down to what still arrives until the next one. Where no queue was to be
 //! seen, that is taken back if as much is lost when less is sent; where one stays in spite of it, others fill it, and what
-//! is lost in it is theirs. Probes raise the ceiling by steps that depend little on
-//! how high it is, so that flows which share a path come to share it evenly.
+//! is lost in it is theirs. Probes raise the ceiling by steps that depend little on how high it is, so that flows which
+//! share a path come to share it evenly.
 //! The scheme is that of the BBR family; rounds instead of seconds pace its turns, because a round trip in a cluster
 //! is a thousandth of one in the Internet, and clumps of acknowledgements, which there are longer than the round
 //! trip, are allowed for in the window.
@@ -241,6 +241,13 @@ impl Model {
         self.enter(Phase::Cruise, (rounds as u32).clamp(least, most) + vary);
     }
 
+    /// Empties the queue, unless that is being done or nothing is known yet.
+    fn enter_probe_rtt(&mut self) {
+        if !matches!(self.phase, Phase::Startup | Phase::ProbeRtt(_)) {
+            self.enter(Phase::ProbeRtt(None), 0);
+        }
+    }
+
     fn end_round(&mut self, now: Instant, round: &Round) {
         self.clumps.end_round();
         self.rounds_left = self.rounds_left.saturating_sub(1);
@@ -377,10 +384,9 @@ impl Model {
             }
             Phase::Startup | Phase::Drain | Phase::Down | Phase::Cruise | Phase::Up | Phase::ProbeRtt(_) => {}
         }
-        let is_probing = matches!(self.phase, Phase::Startup | Phase::ProbeRtt(_));
         let within = (self.min_rtt.unwrap_or_default() * 400).clamp(EMPTY_WITHIN.0, EMPTY_WITHIN.1);
-        if !is_probing && ack.now - self.empty_at > within {
-            self.enter(Phase::ProbeRtt(None), 0);
+        if ack.now - self.empty_at > within {
+            self.enter_probe_rtt();
         }
     }
 
@@ -404,9 +410,8 @@ impl Controller for Model {
         self.follow(ack);
         self.grow(ack.newly_acked);
         self.noise.handle_ack(ack, self.bandwidth.get());
-        let is_probing = matches!(self.phase, Phase::Startup | Phase::ProbeRtt(_));
-        if self.standing.handle_ack(ack, self.noise.is_short()) && !is_probing {
-            self.enter(Phase::ProbeRtt(None), 0);
+        if self.standing.handle_ack(ack, self.noise.is_short()) {
+            self.enter_probe_rtt();
         }
         self.noise.set_quiet(ack.now, self.is_quiet());
     }

@@ -11,7 +11,7 @@ use super::Ack;
 const QUIET_ROUNDS: u32 = 6;
 /// Answers to losses of such rounds, since the queue was last seen empty.
 const REACTIONS: u32 = 3;
-/// A flow with a path of less than so many packets has enough of it, however small its share, to be found in bursts of others.
+/// Packets that the flow's part of the path holds at least: several that hold less and press on fill a queue for each other.
 const HELD_MIN: f64 = 64.0;
 /// Weight of a round trip in the mean.
 const WEIGHT: f64 = 0.125;
