@@ -148,7 +148,7 @@ impl Core {
         let mut now = begin;
         let mut dozed_at = None;
         for round in 1_u32.. {
-            let taken = self.try_turn(port, Runner::User, now);
+            let taken = self.try_turn(port, Runner::Waiter, now);
             if let (Some(_), Some((begin, before))) = (taken, dozed_at.take()) {
                 port.inflow.note_doze(begin, port.inflow.packets() - before, TURN_PACKETS, now);
             }

@@ -15,11 +15,16 @@ use crate::outbox::Outbox;
 use crate::port::{Port, TURN_PACKETS, Turn};
 use crate::slot::{Guard, Slot};
 
+/// How often who waits looks at the link in one turn. What comes is stamped with the time of the first look.
+const WAITERS_LOOKS: u32 = 8;
+
 /// Who runs the turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Runner {
-    /// A thread that waits or sends.
+    /// A thread that sends, or looks whether something came.
     User,
+    /// A thread that waits, and does nothing else until something came.
+    Waiter,
     /// The service thread or a dedicated worker.
     Service,
 }
@@ -41,7 +46,8 @@ impl Core {
     ) -> Option<usize> {
         let mut turn = port.turn.try_lock()?;
         turn.batch.set_budget(budget);
-        if runner == Runner::User {
+        turn.batch.set_looks(if runner == Runner::Waiter { WAITERS_LOOKS } else { 1 });
+        if runner != Runner::Service {
             port.note_user_turn(now);
         }
         let mut out = Outbox::take();

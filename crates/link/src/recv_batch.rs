@@ -64,6 +64,7 @@ pub struct RecvBatch {
     packets: Vec<Received>,
     refusals: Vec<Refusal>,
     budget: usize,
+    looks: u32,
     regions: Arena,
     small: Arena,
     /// How the packets of a UDP link come. See `udp::rhythm`.
@@ -86,6 +87,7 @@ impl RecvBatch {
             packets: Vec::new(),
             refusals: Vec::new(),
             budget: budget.max(1),
+            looks: 1,
             regions: Arena::new(REGIONS * REGION_BYTES, REGION_CHUNKS),
             small: Arena::new(SMALL_CHUNK_BYTES, SMALL_CHUNKS),
             rhythm: Rhythm::default(),
@@ -97,6 +99,20 @@ impl RecvBatch {
     #[inline]
     pub fn set_budget(&mut self, budget: usize) {
         self.budget = budget.max(1);
+    }
+
+    /// A link that is likely to bring a packet soon may look for it so many times, at least once, before it says that there is
+    /// none: who has nothing else to do sees a packet the sooner the less lies between two looks. The default is 1.
+    #[inline]
+    pub fn set_looks(&mut self, looks: u32) {
+        self.looks = looks.max(1);
+    }
+
+    /// How many times a link may look for the first packet.
+    #[inline]
+    #[must_use]
+    pub fn looks(&self) -> u32 {
+        self.looks
     }
 
     /// How many more packets a link should put in.

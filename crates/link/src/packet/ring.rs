@@ -107,10 +107,16 @@ impl Ring {
         Ok(Self { start, layout, at: 0, offset: 0 })
     }
 
+    /// Whether a frame has arrived.
+    #[inline]
+    pub(super) fn has_frame(&self) -> bool {
+        self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+    }
+
     /// Hands the next frame to `read` and the slot back to the kernel; `None` if nothing has arrived.
     #[inline]
     pub(super) fn pop<T>(&mut self, read: impl FnOnce(Frame<'_>) -> T) -> Option<T> {
-        if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+        if !self.has_frame() {
             return None;
         }
         let result = read(self.frame());

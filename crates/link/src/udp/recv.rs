@@ -131,7 +131,13 @@ impl Udp {
     /// At most one packet, by the cheapest call there is, from the socket of one peer.
     fn recv_direct(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         let Some(fd) = self.direct.fd() else { return Ok(0) };
-        match self.recv_plain(fd, batch)? {
+        let mut arrival = self.recv_plain(fd, batch)?;
+        for _ in 1..batch.looks() {
+            let Arrival::Nothing = arrival else { break };
+            batch.rhythm.note_direct_empty();
+            arrival = self.recv_plain(fd, batch)?;
+        }
+        match arrival {
             Arrival::Nothing => {
                 batch.rhythm.note_direct_empty();
                 Ok(0)
