@@ -127,6 +127,10 @@ impl Core {
             self.arm_probe(due);
         }
         self.transmit(slot, live, now, out);
+        if live.connection.has_unread_ack() {
+            // An answer, which is handed to the link before anything else: whoever claimed the transmission pumps again.
+            return;
+        }
         let mut again = 0;
         while let Some(event) = live.connection.poll_event() {
             match event {
@@ -146,6 +150,14 @@ impl Core {
         if !matches!(live.connection.state(), State::Established) {
             self.look_at_end(slot, live, out);
         }
+    }
+
+    /// A packet came to which the user may have an answer: shows it, and leaves the rest until there is one, or until the timer
+    /// that waits for it.
+    pub(crate) fn show(&self, slot: &Arc<Slot>, live: &mut Live, now: Instant, out: &mut Outbox) {
+        slot.waiters.raise(Interest::Readable, &mut out.wakes);
+        let due = live.connection.await_answer(now);
+        self.port(slot.home()).arm(slot, live, due);
     }
 
     fn transmit(&self, slot: &Arc<Slot>, live: &mut Guard<'_>, now: Instant, out: &mut Outbox) {
@@ -169,6 +181,9 @@ impl Core {
             if !transmit.is_echo_reset || self.may_reset(slot.key().remote.node, now) {
                 let to = live.send_by(transmit.path, &mut run);
                 out.push(to, &live.connection, transmit);
+            }
+            if live.connection.has_unread_ack() {
+                break false;
             }
         };
         if let Some(side) = &live.side {

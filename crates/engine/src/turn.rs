@@ -167,7 +167,11 @@ impl Core {
             self.give(port, slot, live.as_mut(), packet, *from, now, out);
         }
         let Some(mut live) = live.filter(|_| is_last) else { return false };
-        self.pump(slot, &mut live, now, out);
+        if live.side.is_none() && live.connection.has_unread_ack() {
+            self.show(slot, &mut live, now, out);
+        } else {
+            self.pump(slot, &mut live, now, out);
+        }
         self.unlock(slot, live, now, out);
         true
     }

@@ -105,6 +105,12 @@ impl Waiters {
         }
     }
 
+    /// The condition holds, and something new came.
+    #[inline]
+    pub(crate) fn raise(&self, interest: Interest, wakes: &mut Vec<Wake>) {
+        self.set(self.bits.load(Ordering::Relaxed) | interest.bit(), interest.bit(), wakes);
+    }
+
     /// The condition holds no more. Wakes nobody.
     #[inline]
     pub(crate) fn clear(&self, interest: Interest) {

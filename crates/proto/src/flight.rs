@@ -184,6 +184,15 @@ impl Flight {
         self.segments.is_empty()
     }
 
+    /// Whether there is one segment, which was sent once, and one path.
+    #[inline]
+    pub(crate) fn is_one(&self) -> bool {
+        self.segments.len() == 1
+            && self.tallies.is_none()
+            && !self.paths.are_several()
+            && self.segments.front().is_some_and(|one| one.place == Place::InFlight && one.transmissions == 1)
+    }
+
     pub(crate) fn in_flight(&self) -> u32 {
         self.in_flight
     }

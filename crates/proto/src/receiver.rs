@@ -136,6 +136,13 @@ impl Receiver {
         self.edge
     }
 
+    /// Whether a DAT with number `s` is the one that is waited for, with nothing behind it and nothing to say of it but that
+    /// it came.
+    #[inline]
+    pub(crate) fn is_next(&self, s: Seq) -> bool {
+        s == self.nxt && s.is_before(self.edge) && self.held.is_empty() && self.fin.is_none() && !self.ce_last
+    }
+
     pub(crate) fn max_window(&self) -> u64 {
         self.max_window
     }

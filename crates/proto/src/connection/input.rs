@@ -20,6 +20,7 @@ impl Connection {
 
     /// The same, of a packet that stays where it lies: only data is taken out of it.
     pub(super) fn take_packet(&mut self, now: Instant, packet: &mut Packet) {
+        self.read_ack(now);
         match self.state {
             State::SynSent => self.handle_in_syn_sent(now, packet.clone()),
             State::SynReceived => self.handle_in_syn_received(now, packet),
@@ -56,6 +57,12 @@ impl Connection {
             self.stats.false_acks += 1;
             self.challenge(now);
             return;
+        }
+        if let Acknowledgement::Valid(full) = acknowledgement
+            && header.kind == Kind::Data
+            && self.is_answer(&header, s, full)
+        {
+            return self.take_answer(now, s, packet);
         }
         let tlvs = (header.kind != Kind::Data).then(|| packet.tlvs());
         let tlvs = tlvs.as_ref();
@@ -94,7 +101,7 @@ impl Connection {
     }
 
     /// A current packet with an honest ACK number came.
-    fn note_heard(&mut self, now: Instant) {
+    pub(super) fn note_heard(&mut self, now: Instant) {
         self.stats.packets_received += 1;
         self.heard_at = now;
         self.note_peer(now);
@@ -121,6 +128,7 @@ impl Connection {
         // [CDP-WND-12] the answer to a PIN is no duplicate acknowledgement
         let answers_pin = self.unanswered.count > 0 || tlvs.is_some_and(|tlvs| tlvs.time.is_some());
         let acked = Acked {
+            came_at: now,
             full,
             window,
             sack: tlvs.and_then(|tlvs| tlvs.sack.as_ref()),
@@ -132,6 +140,11 @@ impl Connection {
             // what carries data of its own goes by the peer's default
             by: self.arrivals.now.filter(|_| header.kind == Kind::Ack),
         };
+        self.take_acked(now, &acked);
+    }
+
+    /// What a valid acknowledgement does to the connection.
+    pub(super) fn take_acked(&mut self, now: Instant, acked: &Acked<'_>) {
         let progress = self.sender.handle_ack(now, acked, &mut self.timers, &mut self.stats);
         // [CDP-WND-11] answered probes do not count towards giving up
         self.unanswered = Unanswered::default();
@@ -160,7 +173,7 @@ impl Connection {
         self.handle_path_echo(now, time.echoed);
     }
 
-    fn handle_data(&mut self, now: Instant, s: weft_base::Seq, place: Place, packet: &mut Packet) {
+    pub(super) fn handle_data(&mut self, now: Instant, s: weft_base::Seq, place: Place, packet: &mut Packet) {
         let header = packet.header();
         self.receiver.note_congestion(header.ce);
         self.stats.ce_received += u64::from(header.ce);

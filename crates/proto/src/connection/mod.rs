@@ -5,6 +5,7 @@
 //! `None`, and then ask [`poll_timeout`](Connection::poll_timeout) once. Handing in all packets of a batch before
 //! the first `poll_transmit` lets one acknowledgement answer them all.
 
+mod answer;
 mod close;
 mod input;
 mod opening;
@@ -163,6 +164,8 @@ pub struct Connection {
     /// A current packet has come since the open (row 25).
     heard: bool,
     heard_at: Instant,
+    /// The window that the latest packet told, if its acknowledgement is unread: see `answer`.
+    unread: Option<u16>,
     ended_at: Option<Instant>,
     /// The peer's host said that nobody is there, and nothing was heard since (CDP-ENC-12).
     refused_since: Option<Instant>,
@@ -225,6 +228,7 @@ impl Connection {
             syn_len: u16::MAX,
             heard: false,
             heard_at: now,
+            unread: None,
             ended_at: None,
             refused_since: None,
             sent_at: now,

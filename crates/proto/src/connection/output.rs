@@ -27,6 +27,13 @@ impl Connection {
     }
 
     fn poll_packet(&mut self, now: Instant, head: &mut Vec<u8>, lay: Lay) -> Option<Transmit> {
+        if self.has_unread_ack() {
+            let answer = self.transmit_answer(now, head, lay);
+            if answer.is_some() {
+                return answer;
+            }
+            self.read_ack(now);
+        }
         if self.may_have_news() {
             let news = self.transmit_news(now, head);
             // Without a state that is shared there is nothing else to send.
@@ -51,7 +58,7 @@ impl Connection {
 
     /// Whether there may be something to send besides data and its acknowledgement, which is seldom.
     #[inline]
-    fn may_have_news(&self) -> bool {
+    pub(super) fn may_have_news(&self) -> bool {
         let Control { open, challenge, pin, .. } = self.control;
         !self.state.is_synchronized()
             || open | challenge | pin

@@ -21,6 +21,7 @@ impl Connection {
     ///
     /// Ask [`Connection::poll_transmit`] afterwards.
     pub fn set_paths(&mut self, now: Instant, paths: Paths) {
+        self.read_ack(now);
         let is_change = paths.default_path() != self.paths().default_path();
         self.sender.set_paths(now, paths, &self.config, &mut self.timers, &mut self.stats);
         if is_change {

@@ -65,13 +65,13 @@ impl Connection {
     /// Whether everything sent has been acknowledged.
     #[must_use]
     pub fn is_flushed(&self) -> bool {
-        self.sender.is_idle()
+        self.sender.is_idle() || (self.is_answered() && self.sender.queue.is_empty())
     }
 
     /// Bytes accepted from the user that the peer has not acknowledged.
     #[must_use]
     pub fn buffered_bytes(&self) -> usize {
-        self.sender.buffered()
+        if self.is_answered() { self.sender.queue.bytes() } else { self.sender.buffered() }
     }
 
     /// Bytes that wait for their first transmission, and whether a full packet is among them.

@@ -11,6 +11,7 @@ use crate::timers::Timer;
 impl Connection {
     /// Does what is due by `now`; cheap if nothing is.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.read_ack(now);
         while let Some(timer) = self.timers.take_expired(now) {
             self.handle_timer(now, timer);
         }

@@ -23,6 +23,7 @@ impl Connection {
     /// Takes the news that a packet met a host where nobody has the peer's UDP port; `head` is the head of that packet as the
     /// message quotes it. For a packet that went straight to the peer's node, not through an I/O node.
     pub fn handle_unreachable(&mut self, now: Instant, head: &Header) {
+        self.read_ack(now);
         if !self.may_have_sent(head) {
             self.stats.not_current += 1;
             return;

@@ -38,6 +38,8 @@ pub(crate) struct Numbered {
 /// What a valid acknowledgement says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acked<'a> {
+    /// When it came, which may be before it is read.
+    pub(crate) came_at: Instant,
     /// The number before which everything has arrived.
     pub(crate) full: Seq,
     /// Slots from there on.
@@ -51,6 +53,23 @@ pub(crate) struct Acked<'a> {
     pub(crate) may_be_duplicate: bool,
     /// The path it came by, where that is known.
     pub(crate) by: Option<u8>,
+}
+
+impl Acked<'_> {
+    /// What a DAT says that brings no news of congestion.
+    pub(crate) fn by_data(came_at: Instant, full: Seq, window: u64) -> Self {
+        Self {
+            came_at,
+            full,
+            window,
+            sack: None,
+            far_sack: None,
+            is_report: false,
+            ece: false,
+            may_be_duplicate: false,
+            by: None,
+        }
+    }
 }
 
 /// Whether `close` has asked for a FIN.
@@ -214,6 +233,18 @@ impl Sender {
     /// Data waits and the window is closed.
     pub(crate) fn is_window_closed(&self) -> bool {
         !self.queue.is_empty() && !self.nxt().is_before(self.edge)
+    }
+
+    /// Whether one packet is in flight, all there was to send, nothing is in doubt, and an acknowledgement of all before `full` is
+    /// of that one.
+    #[inline]
+    pub(crate) fn awaits_answer(&self, full: Seq) -> bool {
+        self.flight.is_one()
+            && full == self.nxt()
+            && self.queue.is_empty()
+            && self.fin == Fin::No
+            && self.doubt.is_none()
+            && !self.probe_out
     }
 
     /// Bytes held for the user: not yet sent, and not yet acknowledged.

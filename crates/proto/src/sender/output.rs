@@ -36,6 +36,23 @@ impl Sender {
         })
     }
 
+    /// New data that answers what acknowledges the only packet in flight, before that acknowledgement is read; no timer is set
+    /// for it before then. `None` where it may not go as if nothing were in flight.
+    pub(crate) fn poll_answer(&mut self, now: Instant, stats: &mut Stats) -> Option<Numbered> {
+        let may_go = self.flight.is_one()
+            && !self.queue.is_empty()
+            && !self.is_corked()
+            && self.is_in_window()
+            && self.congestion.window() > 1
+            && self.pacer.has_credit();
+        if !may_go {
+            return None;
+        }
+        let numbered = self.push_new(now, stats)?;
+        self.count_sent(now);
+        Some(numbered)
+    }
+
     fn idle_verdict(&mut self) -> LimitedBy {
         let in_flight = self.flight.in_flight();
         if in_flight < self.congestion.window() {
@@ -113,6 +130,13 @@ impl Sender {
     }
 
     fn send_new(&mut self, now: Instant, timers: &mut Timers, stats: &mut Stats) -> Option<Numbered> {
+        let numbered = self.push_new(now, stats)?;
+        self.note_sent(now, false, timers);
+        Some(numbered)
+    }
+
+    /// Gives the next number to what waits.
+    fn push_new(&mut self, now: Instant, stats: &mut Stats) -> Option<Numbered> {
         let seq = self.nxt();
         let (piece, eom, fin) = match self.queue.pop() {
             Some(outgoing) => (outgoing.piece, outgoing.eom, false),
@@ -130,7 +154,6 @@ impl Sender {
         stats.bytes_sent += piece.len() as u64;
         let at = self.flight.len();
         self.flight.push(now, piece, eom, fin);
-        self.note_sent(now, false, timers);
         let path = self.flight.paths().default_path();
         Some(Numbered { seq, at, eom, fin, attempt: 0, path })
     }
@@ -152,13 +175,17 @@ impl Sender {
     }
 
     fn note_sent(&mut self, now: Instant, oldest: bool, timers: &mut Timers) {
+        self.count_sent(now);
+        self.rearm(now, oldest, timers);
+    }
+
+    fn count_sent(&mut self, now: Instant) {
         self.pacer.sent(1);
         self.congestion.handle_sent(now, self.flight.in_flight(), self.queue.is_empty());
         if self.flight.in_flight() == 1 {
             // it may have noticed a pause
             self.renew_pacing_rate();
         }
-        self.rearm(now, oldest, timers);
     }
 
     /// Sets the retransmission timer and the tail probe; `restart` if the oldest number changed or went again.

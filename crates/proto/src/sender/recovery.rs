@@ -22,29 +22,30 @@ impl Sender {
     pub(crate) fn handle_ack(
         &mut self,
         now: Instant,
-        acked: Acked<'_>,
+        acked: &Acked<'_>,
         timers: &mut Timers,
         stats: &mut Stats,
     ) -> Progress {
+        let came_at = acked.came_at;
         let min_rtt = self.rtt.min_rtt();
         let edge_before = self.edge;
         self.flight.set_heard_by(acked.by);
         self.flight.note_far(acked.far_sack);
-        let mut progress = self.flight.acknowledge(now, acked.full, min_rtt);
+        let mut progress = self.flight.acknowledge(came_at, acked.full, min_rtt);
         if progress.acked > 0 {
             self.queue.release(self.flight.oldest().map(|segment| segment.piece));
         }
         self.raise_edge(acked.full + acked.window);
         if let Some(sack) = acked.sack {
-            self.flight.mark_held(now, 0, sack.words(), min_rtt, &mut progress);
+            self.flight.mark_held(came_at, 0, sack.words(), min_rtt, &mut progress);
         }
         if let Some(piece) = acked.far_sack {
-            self.flight.mark_held(now, piece.offset(), piece.words(), min_rtt, &mut progress);
+            self.flight.mark_held(came_at, piece.offset(), piece.words(), min_rtt, &mut progress);
         }
         if acked.is_report {
             self.flight.set_named(acked.far_sack);
         }
-        self.measure(now, &progress);
+        self.measure(came_at, &progress);
         let verdict = self.judge_timeout(&progress);
         let moved = progress.acked > 0;
         if moved {
@@ -58,7 +59,7 @@ impl Sender {
         {
             self.duplicate_acks += 1;
         }
-        let mut lost = self.detect_losses(now, moved, timers);
+        let mut lost = self.detect_losses(came_at, moved, timers);
         if let Some(Verdict::Lost { sent_before }) = verdict {
             lost.add(self.flight.declare_lost_before(sent_before));
         }
@@ -67,7 +68,7 @@ impl Sender {
         }
         self.go_on_repairing(&progress);
         let is_timeout = matches!(verdict, Some(Verdict::Lost { .. }));
-        self.tell_controller(now, &progress, lost, is_timeout, acked.ece);
+        self.tell_controller(came_at, &progress, lost, is_timeout, acked.ece);
         self.renew_pacing_rate();
         if progress.delivered > 0 {
             self.mtu.handle_delivery(progress.large);

@@ -1,5 +1,6 @@
 //! Two machines, virtual time, and a wire that does as told.
 
+mod answers;
 mod closing;
 mod data;
 mod frames;
