@@ -5,7 +5,7 @@
 mod common;
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{Pair, pattern};
 use weft_socket::{Bytes, Coalescing, Node, Options, RecvError, SendError};
@@ -149,4 +149,25 @@ fn what_gathers_while_the_node_sleeps_is_not_left_behind() {
             assert_eq!(buffer[0], number);
         }
     }
+}
+
+/// [CDP-ACK-9] Who is shown an answer owes an acknowledgement of it, and has one to read, which his next message does not wait
+/// for; where there is none both are seen to in time.
+#[test]
+fn the_last_answer_of_a_conversation_is_acknowledged_and_read() {
+    let pair = Pair::over_udp(&Options::datagram());
+    let mut buffer = [0; 100];
+    for _ in 0..200 {
+        pair.connected.send(b"question").expect("sent");
+        assert_eq!(pair.accepted.recv(&mut buffer).expect("received"), 8);
+        pair.accepted.send(b"answer").expect("sent");
+        assert_eq!(pair.connected.recv(&mut buffer).expect("received"), 6);
+    }
+    let begin = Instant::now();
+    let ends = [&pair.connected, &pair.accepted];
+    while ends.iter().any(|end| end.stats().in_flight > 0) {
+        assert!(begin.elapsed() < Duration::from_secs(10), "one end waits for ever");
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(ends.iter().all(|end| end.stats().timeouts == 0));
 }
