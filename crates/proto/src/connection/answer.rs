@@ -8,13 +8,12 @@
 use std::time::Duration;
 
 use weft_base::{Instant, Seq};
-use weft_wire::{Header, Packet};
+use weft_wire::{Header, Kind};
 
-use super::transmit::Lay;
-use super::{Connection, Transmit};
+use super::Connection;
+use super::input::Reported;
 use crate::lifecycle::State;
-use crate::receiver::{AckDue, Place};
-use crate::sender::Acked;
+use crate::receiver::AckDue;
 use crate::timers::Timer;
 
 /// How long after it came an acknowledgement may still be unread when the answer leaves: the sender goes by what it knew before.
@@ -38,11 +37,12 @@ impl Connection {
         due
     }
 
-    /// Whether a DAT with number `s` that acknowledges all before `full` is part of a conversation: the only packet of either
-    /// side that is under way.
+    /// Whether a packet with number `s` that acknowledges all before `full` is a DAT of a conversation: the only packet of
+    /// either side that is under way.
     #[inline]
     pub(super) fn is_answer(&self, header: &Header, s: Seq, full: Seq) -> bool {
-        self.sender.awaits_answer(full)
+        header.kind == Kind::Data
+            && self.sender.awaits_answer(full)
             && self.receiver.is_next(s)
             && self.receiver.ack_due() == AckDue::No
             && !(header.ce || header.ece)
@@ -52,33 +52,35 @@ impl Connection {
             && self.unanswered.count == 0
     }
 
-    /// Takes the data of such a packet, and leaves its acknowledgement unread if nothing else comes of it.
-    pub(super) fn take_answer(&mut self, now: Instant, s: Seq, packet: &mut Packet) {
-        self.unread = Some(packet.header().window);
-        self.note_heard(now);
-        self.handle_data(now, s, Place::Within, packet);
-        if self.receiver.ack_due() != AckDue::Later || self.state != State::Established {
+    /// An acknowledgement stays unread only where the packet that brought it asked for nothing but an answer.
+    #[inline]
+    pub(super) fn read_unless_answered(&mut self, now: Instant) {
+        if self.has_unread_ack()
+            && (self.receiver.ack_due() != AckDue::Later || self.state != State::Established)
+        {
             self.read_ack(now);
         }
     }
 
-    /// The next answer, if there is one and it may go.
-    pub(super) fn transmit_answer(&mut self, now: Instant, head: &mut Vec<u8>, lay: Lay) -> Option<Transmit> {
-        let is_plain = !self.may_have_news()
+    /// Whether there is an answer to send before anything else.
+    #[inline]
+    pub(super) fn may_answer(&self, now: Instant) -> bool {
+        self.has_unread_ack()
+            && !self.may_have_news()
             && self.receiver.ack_due() != AckDue::Now
             && self.state == State::Established
-            && now - self.heard_at < AT_ONCE;
-        let numbered = if is_plain { self.sender.poll_answer(now, &mut self.stats) } else { None };
-        Some(self.transmit_number(now, numbered?, head, lay))
+            && now - self.heard_at < AT_ONCE
+            && self.sender.may_answer()
     }
 
     /// Reads the acknowledgement that is unread: of the oldest packet in flight, unless that was given up meanwhile.
     #[inline]
     pub(super) fn read_ack(&mut self, now: Instant) {
-        let Some(window) = self.unread.take() else { return };
-        if self.sender.una() != self.sender.nxt() {
-            let window = u64::from(window) << self.agreed.send_scale;
-            self.take_acked(now, &Acked::by_data(self.heard_at, self.sender.una() + 1, window));
+        if let Some(window) = self.unread.take()
+            && self.sender.una() != self.sender.nxt()
+        {
+            let by_data = Reported { kind: Kind::Data, window, ece: false, tlvs: None };
+            self.handle_acknowledgement(now, self.heard_at, self.sender.una() + 1, by_data);
         }
     }
 

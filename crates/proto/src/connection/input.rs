@@ -12,6 +12,16 @@ use crate::receiver::Place;
 use crate::sender::Acked;
 use crate::timers::Timer;
 
+/// What a packet says with its acknowledgement.
+#[derive(Clone, Copy)]
+pub(super) struct Reported<'a> {
+    pub(super) kind: Kind,
+    /// As the header has it, not scaled.
+    pub(super) window: u16,
+    pub(super) ece: bool,
+    pub(super) tlvs: Option<&'a Tlvs>,
+}
+
 impl Connection {
     /// Takes one packet that passed the stateless checks and is of this flow.
     pub fn handle_packet(&mut self, now: Instant, mut packet: Packet) {
@@ -58,12 +68,6 @@ impl Connection {
             self.challenge(now);
             return;
         }
-        if let Acknowledgement::Valid(full) = acknowledgement
-            && header.kind == Kind::Data
-            && self.is_answer(&header, s, full)
-        {
-            return self.take_answer(now, s, packet);
-        }
         let tlvs = (header.kind != Kind::Data).then(|| packet.tlvs());
         let tlvs = tlvs.as_ref();
         // [CDP-TLV-6] an unknown critical TLV: drop, after the seal has been verified
@@ -73,14 +77,23 @@ impl Connection {
         }
         self.note_heard(now);
         match acknowledgement {
-            Acknowledgement::Valid(full) => self.handle_acknowledgement(now, full, &header, tlvs),
+            Acknowledgement::Valid(full) if self.is_answer(&header, s, full) => {
+                self.unread = Some(header.window);
+            }
+            Acknowledgement::Valid(full) => {
+                let Header { kind, window, ece, .. } = header;
+                self.handle_acknowledgement(now, now, full, Reported { kind, window, ece, tlvs });
+            }
             // [CDP-ACK-4] number, window and SACK are ignored, the rest is processed
             Acknowledgement::Old | Acknowledgement::False => {}
         }
         if self.state == State::Closed {
             return;
         }
-        let Some(tlvs) = tlvs else { return self.handle_data(now, s, place, packet) };
+        let Some(tlvs) = tlvs else {
+            self.handle_data(now, s, place, packet);
+            return self.read_unless_answered(now);
+        };
         self.handle_feedback(now, tlvs);
         match header.kind {
             Kind::Fin => self.handle_fin(now, s, place, tlvs),
@@ -101,7 +114,7 @@ impl Connection {
     }
 
     /// A current packet with an honest ACK number came.
-    pub(super) fn note_heard(&mut self, now: Instant) {
+    fn note_heard(&mut self, now: Instant) {
         self.stats.packets_received += 1;
         self.heard_at = now;
         self.note_peer(now);
@@ -116,36 +129,32 @@ impl Connection {
         }
     }
 
-    fn handle_acknowledgement(
+    /// An honest acknowledgement of all before `full`, which came at `came_at` and is read now.
+    pub(super) fn handle_acknowledgement(
         &mut self,
         now: Instant,
+        came_at: Instant,
         full: weft_base::Seq,
-        header: &Header,
-        tlvs: Option<&Tlvs>,
+        reported: Reported<'_>,
     ) {
-        // [CDP-WND-1] the right edge is full + (WINDOW << scale of the packet's sender)
-        let window = u64::from(header.window) << self.agreed.send_scale;
+        let Reported { kind, window, ece, tlvs } = reported;
         // [CDP-WND-12] the answer to a PIN is no duplicate acknowledgement
         let answers_pin = self.unanswered.count > 0 || tlvs.is_some_and(|tlvs| tlvs.time.is_some());
         let acked = Acked {
-            came_at: now,
+            came_at,
             full,
-            window,
+            // [CDP-WND-1] the right edge is full + (WINDOW << scale of the packet's sender)
+            window: u64::from(window) << self.agreed.send_scale,
             sack: tlvs.and_then(|tlvs| tlvs.sack.as_ref()),
             far_sack: tlvs.and_then(|tlvs| tlvs.far_sack.as_ref()),
             // a DAT cannot, and a PIN need not tell what is held
-            is_report: header.kind == Kind::Ack,
-            ece: header.ece,
-            may_be_duplicate: header.kind == Kind::Ack && !answers_pin,
+            is_report: kind == Kind::Ack,
+            ece,
+            may_be_duplicate: kind == Kind::Ack && !answers_pin,
             // what carries data of its own goes by the peer's default
-            by: self.arrivals.now.filter(|_| header.kind == Kind::Ack),
+            by: self.arrivals.now.filter(|_| kind == Kind::Ack),
         };
-        self.take_acked(now, &acked);
-    }
-
-    /// What a valid acknowledgement does to the connection.
-    pub(super) fn take_acked(&mut self, now: Instant, acked: &Acked<'_>) {
-        let progress = self.sender.handle_ack(now, acked, &mut self.timers, &mut self.stats);
+        let progress = self.sender.handle_ack(now, &acked, &mut self.timers, &mut self.stats);
         // [CDP-WND-11] answered probes do not count towards giving up
         self.unanswered = Unanswered::default();
         if !self.sender.is_window_closed() {
@@ -173,7 +182,7 @@ impl Connection {
         self.handle_path_echo(now, time.echoed);
     }
 
-    pub(super) fn handle_data(&mut self, now: Instant, s: weft_base::Seq, place: Place, packet: &mut Packet) {
+    fn handle_data(&mut self, now: Instant, s: weft_base::Seq, place: Place, packet: &mut Packet) {
         let header = packet.header();
         self.receiver.note_congestion(header.ce);
         self.stats.ce_received += u64::from(header.ce);

@@ -27,26 +27,23 @@ impl Connection {
     }
 
     fn poll_packet(&mut self, now: Instant, head: &mut Vec<u8>, lay: Lay) -> Option<Transmit> {
-        if self.has_unread_ack() {
-            let answer = self.transmit_answer(now, head, lay);
-            if answer.is_some() {
-                return answer;
-            }
+        let is_answer = self.may_answer(now);
+        if !is_answer {
             self.read_ack(now);
-        }
-        if self.may_have_news() {
-            let news = self.transmit_news(now, head);
-            // Without a state that is shared there is nothing else to send.
-            if news.is_some() || !self.state.is_synchronized() {
-                return news;
+            if self.may_have_news() {
+                let news = self.transmit_news(now, head);
+                // Without a state that is shared there is nothing else to send.
+                if news.is_some() || !self.state.is_synchronized() {
+                    return news;
+                }
+            }
+            if self.receiver.ack_due() == AckDue::Now
+                && let Some(feedback) = self.transmit_feedback(now, head)
+            {
+                return Some(feedback);
             }
         }
-        if self.receiver.ack_due() == AckDue::Now
-            && let Some(feedback) = self.transmit_feedback(now, head)
-        {
-            return Some(feedback);
-        }
-        if let Some(numbered) = self.next_number(now) {
+        if let Some(numbered) = self.next_number(now, is_answer) {
             return Some(self.transmit_number(now, numbered, head, lay));
         }
         let last = self.transmit_ack(now, head);

@@ -58,11 +58,11 @@ impl Connection {
         self.sender.queue.frame(transmit.frame?)
     }
 
-    pub(super) fn next_number(&mut self, now: Instant) -> Option<Numbered> {
+    pub(super) fn next_number(&mut self, now: Instant, is_answer: bool) -> Option<Numbered> {
         if self.cookie.is_some() {
             return None;
         }
-        match self.sender.poll(now, &mut self.timers, &mut self.stats) {
+        match self.sender.poll(now, is_answer, &mut self.timers, &mut self.stats) {
             Ok(numbered) => Some(numbered),
             Err(verdict) => {
                 self.note_verdict(now, verdict);

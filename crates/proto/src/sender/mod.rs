@@ -55,23 +55,6 @@ pub(crate) struct Acked<'a> {
     pub(crate) by: Option<u8>,
 }
 
-impl Acked<'_> {
-    /// What a DAT says that brings no news of congestion.
-    pub(crate) fn by_data(came_at: Instant, full: Seq, window: u64) -> Self {
-        Self {
-            came_at,
-            full,
-            window,
-            sack: None,
-            far_sack: None,
-            is_report: false,
-            ece: false,
-            may_be_duplicate: false,
-            by: None,
-        }
-    }
-}
-
 /// Whether `close` has asked for a FIN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fin {

@@ -8,49 +8,48 @@ use crate::stats::{LimitedBy, Stats};
 use crate::timers::{Timer, Timers};
 
 impl Sender {
-    /// The next numbered packet that may go, or what holds the sender back.
+    /// The next numbered packet that may go, or what holds the sender back. An answer is asked for where [`Sender::may_answer`]; no
+    /// timer is set for it before the acknowledgement is read.
     pub(crate) fn poll(
         &mut self,
         now: Instant,
+        is_answer: bool,
         timers: &mut Timers,
         stats: &mut Stats,
     ) -> Result<Numbered, LimitedBy> {
-        if let Some(at) = self.take_tail_probe() {
-            return Ok(self.resend(now, at, timers, stats));
+        let mut lost = None;
+        if !is_answer {
+            if let Some(at) = self.take_tail_probe() {
+                return Ok(self.resend(now, at, timers, stats));
+            }
+            lost = self.flight.next_lost();
+            if lost.is_none() && (!self.has_new() || self.is_corked()) {
+                return Err(self.idle_verdict());
+            }
+            if lost.is_none() && !self.is_in_window() {
+                return Err(LimitedBy::ReceiverWindow);
+            }
+            self.check_congestion(now, timers)?;
+            self.force = self.force.saturating_sub(1);
         }
-        let lost = self.flight.next_lost();
-        if lost.is_none() && (!self.has_new() || self.is_corked()) {
-            return Err(self.idle_verdict());
-        }
-        if lost.is_none() && !self.is_in_window() {
-            return Err(LimitedBy::ReceiverWindow);
-        }
-        self.check_congestion(now, timers)?;
-        self.force = self.force.saturating_sub(1);
         Ok(match lost {
             Some(at) => self.resend(now, at, timers, stats),
-            None => match self.send_new(now, timers, stats) {
+            None => match self.send_new(now, is_answer, timers, stats) {
                 Some(numbered) => numbered,
                 None => return Err(LimitedBy::Application),
             },
         })
     }
 
-    /// New data that answers what acknowledges the only packet in flight, before that acknowledgement is read; no timer is set
-    /// for it before then. `None` where it may not go as if nothing were in flight.
-    pub(crate) fn poll_answer(&mut self, now: Instant, stats: &mut Stats) -> Option<Numbered> {
-        let may_go = self.flight.is_one()
+    /// Whether new data may go as an answer: before the acknowledgement of the only packet in flight is read, as if nothing were
+    /// in flight.
+    pub(crate) fn may_answer(&self) -> bool {
+        self.flight.is_one()
             && !self.queue.is_empty()
             && !self.is_corked()
             && self.is_in_window()
             && self.congestion.window() > 1
-            && self.pacer.has_credit();
-        if !may_go {
-            return None;
-        }
-        let numbered = self.push_new(now, stats)?;
-        self.count_sent(now);
-        Some(numbered)
+            && self.pacer.has_credit()
     }
 
     fn idle_verdict(&mut self) -> LimitedBy {
@@ -129,14 +128,13 @@ impl Sender {
         self.is_pacing_rate_old = self.pacing;
     }
 
-    fn send_new(&mut self, now: Instant, timers: &mut Timers, stats: &mut Stats) -> Option<Numbered> {
-        let numbered = self.push_new(now, stats)?;
-        self.note_sent(now, false, timers);
-        Some(numbered)
-    }
-
-    /// Gives the next number to what waits.
-    fn push_new(&mut self, now: Instant, stats: &mut Stats) -> Option<Numbered> {
+    fn send_new(
+        &mut self,
+        now: Instant,
+        is_answer: bool,
+        timers: &mut Timers,
+        stats: &mut Stats,
+    ) -> Option<Numbered> {
         let seq = self.nxt();
         let (piece, eom, fin) = match self.queue.pop() {
             Some(outgoing) => (outgoing.piece, outgoing.eom, false),
@@ -154,6 +152,10 @@ impl Sender {
         stats.bytes_sent += piece.len() as u64;
         let at = self.flight.len();
         self.flight.push(now, piece, eom, fin);
+        self.note_sent(now);
+        if !is_answer {
+            self.rearm(now, false, timers);
+        }
         let path = self.flight.paths().default_path();
         Some(Numbered { seq, at, eom, fin, attempt: 0, path })
     }
@@ -170,16 +172,12 @@ impl Sender {
             attempt: u32::from(segment.transmissions) - 1,
             path: segment.way.last(),
         };
-        self.note_sent(now, at == 0, timers);
+        self.note_sent(now);
+        self.rearm(now, at == 0, timers);
         numbered
     }
 
-    fn note_sent(&mut self, now: Instant, oldest: bool, timers: &mut Timers) {
-        self.count_sent(now);
-        self.rearm(now, oldest, timers);
-    }
-
-    fn count_sent(&mut self, now: Instant) {
+    fn note_sent(&mut self, now: Instant) {
         self.pacer.sent(1);
         self.congestion.handle_sent(now, self.flight.in_flight(), self.queue.is_empty());
         if self.flight.in_flight() == 1 {
