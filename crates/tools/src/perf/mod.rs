@@ -1,6 +1,7 @@
 //! `weft perf`: throughput between two nodes.
 
 mod client;
+mod memory;
 mod protocol;
 mod report;
 mod server;

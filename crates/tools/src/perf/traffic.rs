@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use weft_socket::{Bytes, RecvError, Socket};
+use weft_socket::{RecvError, Socket};
 
+use super::memory::Memory;
 use super::protocol::{ConnectionResult, LOOK_INTERVAL, Request, is_pause_recv, is_pause_send};
 use weft_base::Service;
 
@@ -164,7 +165,9 @@ struct Sending {
 
 impl Sending {
     fn run(&self, started_at: Instant) -> Option<String> {
-        let data: Bytes = (0..=255).cycle().take(self.size).collect();
+        let mut data = Memory::new(self.size);
+        data.iter_mut().zip((0..=255).cycle()).for_each(|(byte, value)| *byte = value);
+        let data = data.into_bytes();
         let mut left = self.limit.unwrap_or(u64::MAX);
         let error = loop {
             if left == 0 || self.stop.load(Ordering::Relaxed) || self.is_over(started_at) {
@@ -209,7 +212,7 @@ struct Receiving {
 impl Receiving {
     fn run(&self, started_at: Instant) -> Option<String> {
         let is_stream = self.socket.service() == Service::Stream;
-        let mut buffer = vec![0; if is_stream { self.size.max(STREAM_BUFFER_BYTES) } else { self.size }];
+        let mut buffer = Memory::new(if is_stream { self.size.max(STREAM_BUFFER_BYTES) } else { self.size });
         let mut heard_at = Instant::now();
         loop {
             // What was sent is known only at the end; the counter is compared when nothing comes any more.
