@@ -126,9 +126,8 @@ impl Core {
         {
             self.arm_probe(due);
         }
-        self.transmit(slot, live, now, out);
-        if live.connection.has_unread_ack() {
-            // An answer, which is handed to the link before anything else: whoever claimed the transmission pumps again.
+        if self.transmit(slot, live, now, out) {
+            // An answer is handed to the link before anything else, and then its slot is pumped again.
             return;
         }
         let mut again = 0;
@@ -160,9 +159,10 @@ impl Core {
         self.port(slot.home()).arm(slot, live, due);
     }
 
-    fn transmit(&self, slot: &Arc<Slot>, live: &mut Guard<'_>, now: Instant, out: &mut Outbox) {
+    /// Puts what may leave into the outbox. True if that is an answer, behind which there is an acknowledgement to read.
+    fn transmit(&self, slot: &Arc<Slot>, live: &mut Guard<'_>, now: Instant, out: &mut Outbox) -> bool {
         if !slot.claim_transmit(live) {
-            return;
+            return false;
         }
         if live.is_gathering {
             slot.gathering_since.store(LISTED, Ordering::Relaxed);
@@ -171,8 +171,9 @@ impl Core {
         self.ease_cork(slot, live, now);
         let before = out.batch.len();
         let mut run = Run::default();
+        let mut is_answer = false;
         let is_exhausted = loop {
-            if out.is_full() {
+            if is_answer || out.is_full() {
                 break false;
             }
             let mut polled = live.connection.poll_transmit_in_place(now, out.batch.heads_mut());
@@ -182,9 +183,7 @@ impl Core {
                 let to = live.send_by(transmit.path, &mut run);
                 out.push(to, &live.connection, transmit);
             }
-            if live.connection.has_unread_ack() {
-                break false;
-            }
+            is_answer = live.connection.has_unread_ack();
         };
         if let Some(side) = &live.side {
             side.count(run);
@@ -193,10 +192,11 @@ impl Core {
         if out.batch.len() == before && is_exhausted {
             // Nothing for the link: the claim goes back at once, while the lock still keeps others from marking it.
             slot.unclaim_transmit(live);
-            return;
+            return false;
         }
         live.has_read = false;
         out.claims.push((slot.clone(), !is_exhausted));
+        is_answer
     }
 
     /// Makes the conditions of the slot what the connection says.
