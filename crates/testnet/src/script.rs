@@ -9,12 +9,26 @@ pub struct Script {
     pub writes: Vec<usize>,
     /// Pause after each write.
     pub write_pause: Duration,
-    /// Whether writing begins only when everything that the peer will write has been read.
-    pub answers: bool,
+    /// What it waits for before it writes.
+    pub writing: Writing,
     /// How reading is done.
     pub reading: Reading,
     /// How it ends.
     pub ending: Ending,
+}
+
+/// What a user waits for before it writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Writing {
+    /// For nothing.
+    Freely,
+    /// Until everything that the peer will write has been read.
+    Last,
+    /// For an answer: with each write one message more must have been read, after so many writes ahead of the first.
+    InTurns {
+        /// 1 for who begins the conversation.
+        ahead: usize,
+    },
 }
 
 /// How a user reads.

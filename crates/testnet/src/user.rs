@@ -7,7 +7,7 @@ use weft_base::{Instant, Service};
 use weft_proto::{Connection, Event, RecvError, SendError};
 
 use crate::content::Content;
-use crate::script::{Ending, Script};
+use crate::script::{Ending, Script, Writing};
 use crate::violation::{Invariant, Violation};
 use crate::watch::reader::ReaderWatch;
 
@@ -198,7 +198,11 @@ impl User {
     }
 
     fn wants_to_write(&self) -> bool {
-        let waits = self.script.answers && !self.watch.is_complete();
+        let waits = match self.script.writing {
+            Writing::Freely => false,
+            Writing::Last => !self.watch.is_complete(),
+            Writing::InTurns { ahead } => self.next_write >= self.watch.messages() + ahead,
+        };
         !self.has_closed && !waits && !self.has_written_all()
     }
 

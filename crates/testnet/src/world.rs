@@ -217,6 +217,10 @@ impl World {
         for node in 0..self.nodes.len() {
             self.restart(node);
             self.nodes[node].suspended_until = now;
+            if self.nodes[node].has_turn {
+                // a node that was suspended for longer had put it off until then
+                self.queue.schedule(now, Happening::Turn { node });
+            }
         }
         for end in 0..self.ends.len() {
             self.ends[end].user.hurry();

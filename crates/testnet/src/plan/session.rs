@@ -8,7 +8,7 @@ use weft_proto::Config;
 use weft_proto::congestion;
 
 use super::{ServicePlan, SessionPlan, Target};
-use crate::script::{Ending, Reading, Script};
+use crate::script::{Ending, Reading, Script, Writing};
 
 /// Ports of listeners begin here.
 const FIRST_SERVICE_PORT: u16 = 1_025;
@@ -16,6 +16,9 @@ const FIRST_SERVICE_PORT: u16 = 1_025;
 const FIRST_CLIENT_PORT: u16 = 49_152;
 /// Most packets' worth of data in one direction of one session.
 const PACKETS_MAX: u64 = 600;
+/// Messages of either end in a conversation at most, and their length in bytes: each takes a round trip.
+const SAYINGS_MAX: usize = 200;
+const SAYING_BYTES_MAX: usize = 400;
 
 /// A network all of whose paths are at least so fast counts as dedicated.
 const DEDICATED_BYTES_PER_S: u64 = 100_000_000;
@@ -137,14 +140,16 @@ impl Drawing {
                 let (from, to) =
                     if self.random.chance(0.8) { (&mut one, &mut two) } else { (&mut two, &mut one) };
                 (from.ending, to.ending) = (Ending::WhenWritten, Ending::AfterPeer);
-                from.answers = false;
                 to.writes.clear();
             }
             4..7 => {
                 one.ending = Ending::WhenDone;
                 two.ending = self.random.pick(&[Ending::WhenDone, Ending::AfterPeer]);
-                one.answers = false;
-                two.answers = self.random.chance(0.3);
+                if self.random.chance(0.3) {
+                    two.writing = Writing::Last;
+                } else if self.random.chance(0.3) {
+                    self.converse(client, server, &mut one, &mut two);
+                }
                 if self.random.chance(0.5) {
                     std::mem::swap(&mut one.ending, &mut two.ending);
                 }
@@ -167,6 +172,21 @@ impl Drawing {
         (one, two)
     }
 
+    /// Makes of two scripts one conversation in small messages, in which one end has to say no more than the other.
+    fn converse(&mut self, client: &Config, server: &Config, one: &mut Script, two: &mut Script) {
+        if (client.service, server.service) != (Service::Datagram, Service::Datagram) {
+            return;
+        }
+        let count = one.writes.len().min(two.writes.len()).min(SAYINGS_MAX);
+        for script in [&mut *one, &mut *two] {
+            script.writes.truncate(count);
+            script.writes.iter_mut().for_each(|len| *len = (*len).min(SAYING_BYTES_MAX));
+        }
+        let (first, second) = if self.random.chance(0.5) { (one, two) } else { (two, one) };
+        first.writing = Writing::InTurns { ahead: 1 };
+        second.writing = Writing::InTurns { ahead: 0 };
+    }
+
     fn hasty(&mut self, aborts: bool) -> Ending {
         let longest = self.heals_at.mul_f64(self.random.pick(&[0.001, 0.05, 0.5]));
         let after = self.random.duration(Duration::ZERO..longest);
@@ -182,7 +202,7 @@ impl Drawing {
             pause: Duration::from_micros(random.pick(&[0, 0, 0, 100, 10_000, 300_000])),
         };
         let write_pause = Duration::from_micros(random.pick(&[0, 0, 0, 50, 5_000]));
-        Script { writes, write_pause, answers: false, reading, ending: Ending::AfterPeer }
+        Script { writes, write_pause, writing: Writing::Freely, reading, ending: Ending::AfterPeer }
     }
 
     /// Lengths of the writes: of one kind each time, or of all kinds, up to a number of packets the paths carry in

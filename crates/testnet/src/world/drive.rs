@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use weft_base::Instant;
-use weft_proto::State;
+use weft_proto::{Connection, State};
 use weft_wire::{Encapsulation, Packet};
 
 use super::{Happening, World};
@@ -30,6 +30,11 @@ impl World {
 
     fn drive_unnamed(&mut self, end: usize) -> Result<(), Violation> {
         let now = self.queue.now();
+        if self.ends[end].connection.as_ref().is_some_and(Connection::has_unread_ack) {
+            // as an engine does: its user may have an answer, which is asked for before anything else
+            self.raise(end);
+            self.run_user(end)?;
+        }
         for round in 0.. {
             ensure(round < ROUNDS_MAX, Invariant::Termination, || {
                 "outputs and user keep each other busy".into()
