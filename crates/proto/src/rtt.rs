@@ -144,6 +144,11 @@ impl Rtt {
         self.settle();
     }
 
+    /// The least round trip may be of a path that was: it begins anew.
+    pub fn forget_least(&mut self) {
+        self.least = Least::default();
+    }
+
     /// Smoothed round-trip time, once there is a sample.
     #[must_use]
     pub fn srtt(&self) -> Option<Duration> {

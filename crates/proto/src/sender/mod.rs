@@ -94,6 +94,8 @@ pub(crate) struct Sender {
     force: u32,
     /// The first time-out whose cause is not known yet: packets lost, or an answer late.
     doubt: Option<Instant>,
+    /// The last time-out was found to be late, and no round trip was measured since.
+    was_late: bool,
     reaction: Reaction,
     /// The congestion window held something back since the last acknowledgement.
     was_limited: bool,
@@ -127,6 +129,7 @@ impl Sender {
             probe_out: false,
             force: 0,
             doubt: None,
+            was_late: false,
             reaction: Reaction { until: iss + 1, lost: 0, refuted: 0 },
             was_limited: false,
             progress_at: now,

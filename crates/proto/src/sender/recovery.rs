@@ -96,7 +96,10 @@ impl Sender {
     /// [CDP-RTX-4] A fresh sample ends the back-off; an ACK that moves SND.UNA without one divides it by four.
     fn measure(&mut self, now: Instant, progress: &Progress) {
         match progress.rtt {
-            Some(rtt) => self.rtt.sample(now, rtt),
+            Some(rtt) => {
+                self.was_late = false;
+                self.rtt.sample(now, rtt);
+            }
             None if progress.acked > 0 => self.rtt.ease(),
             None => {}
         }
@@ -113,7 +116,9 @@ impl Sender {
         if progress.delivered > 0 {
             self.doubt = None;
         }
-        if verdict != Some(Verdict::Late) {
+        if verdict == Some(Verdict::Late) {
+            self.was_late = true;
+        } else {
             self.flight.trust_repeated(progress);
         }
         verdict
@@ -231,6 +236,11 @@ impl Sender {
             return Err(());
         }
         stats.timeouts += 1;
+        if std::mem::take(&mut self.was_late) {
+            // What was late should have come by now. Answers that seem to be of first transmissions may be quick since the
+            // path has become so, and then each time-out would repair one number and find itself in error again.
+            self.rtt.forget_least();
+        }
         if oldest.piece.len() > self.mtu.large()
             && let Some(mss) = self.mtu.handle_large_loss()
         {

@@ -204,3 +204,37 @@ fn without_far_sack(packet: Packet) -> Packet {
     weft_wire::emit::emit_control(&mut bytes, &header, &tlvs, &Emit::sealed(true));
     parse(bytes)
 }
+
+/// [CDP-RTX-6] Everything in flight is lost, and the path has become quicker than it ever was: the answers to what is sent again
+/// seem to be of first transmissions, one after each time-out. The second of these is not taken in.
+#[test]
+fn a_path_that_became_quick_is_not_repaired_one_number_a_time_out() {
+    let config = Config { pacing: false, ..Config::new(Service::Datagram, 1_444) };
+    let mut pair = Pair::open(&config, &config);
+    pair.run(20 * MS, false);
+    let round = Duration::from_secs(2);
+    for _ in 0..8 {
+        pair.client.send(b"by a long way").unwrap();
+        let packets = outputs(&mut pair.client, pair.now);
+        pair.now += round;
+        packets.into_iter().for_each(|packet| pair.deliver_to_server(packet));
+        let (came_at, now) = (pair.now, pair.now + MS);
+        assert!(outputs(pair.server(), came_at).is_empty());
+        pair.server().handle_timeout(now);
+        let answers = outputs(pair.server(), now);
+        answers.into_iter().for_each(|answer| pair.client.handle_packet(now, answer));
+        pair.now = now;
+        assert!(outputs(&mut pair.client, now).is_empty() && pair.client.is_flushed());
+    }
+    assert!(pair.client.path_stats().min_rtt.unwrap() > round / 2);
+    for _ in 0..10 {
+        pair.client.send(&[7; 1_000]).unwrap();
+        let lost = outputs(&mut pair.client, pair.now);
+        assert_eq!(lost.len(), 1);
+    }
+    let before = pair.client.stats(pair.now).timeouts;
+    pair.run(Duration::from_secs(60), false);
+    let stats = pair.client.stats(pair.now);
+    assert!(pair.client.is_flushed());
+    assert!(stats.timeouts - before <= 2, "{} time-outs", stats.timeouts - before);
+}
