@@ -182,7 +182,10 @@ impl World {
             Trouble::Mtu { path, mtu_bytes } => self.paths[path].set_mtu(mtu_bytes),
             Trouble::Crash { node } => self.crash(node),
             Trouble::Restart { node } => self.restart(node),
-            Trouble::Suspend { node, time } => self.nodes[node].suspended_until = now + time,
+            // what a node puts off until then must not come after the faults
+            Trouble::Suspend { node, time } => {
+                self.nodes[node].suspended_until = (now + time).min(Instant::ZERO + self.plan.heals_at);
+            }
         }
     }
 
@@ -216,11 +219,6 @@ impl World {
         }
         for node in 0..self.nodes.len() {
             self.restart(node);
-            self.nodes[node].suspended_until = now;
-            if self.nodes[node].has_turn {
-                // a node that was suspended for longer had put it off until then
-                self.queue.schedule(now, Happening::Turn { node });
-            }
         }
         for end in 0..self.ends.len() {
             self.ends[end].user.hurry();

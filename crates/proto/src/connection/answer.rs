@@ -21,8 +21,8 @@ const AT_ONCE: Duration = Duration::from_micros(50);
 
 impl Connection {
     /// Whether what the latest packet acknowledges is unread: the user is to be shown what came with it and may have an answer.
-    /// [`Connection::poll_transmit`] gives that first, then reads the acknowledgement, and so does whatever else is called for
-    /// `now`. Counters and measures follow then.
+    /// [`Connection::poll_transmit`] gives that first and then reads the acknowledgement; the next packet, a timer and a change of
+    /// paths read it before all else. Counters and measures follow then (decision 0029).
     #[must_use]
     #[inline]
     pub fn has_unread_ack(&self) -> bool {

@@ -19,8 +19,8 @@ fn receive(at: &Udp, batch: &mut RecvBatch) -> usize {
     batch.drain().count()
 }
 
-#[test]
-fn what_comes_to_the_second_socket_after_its_end_is_received_and_wakes_nobody_for_ever() {
+/// Two links, each of which has a socket of its own for the other.
+fn partners() -> (Udp, Udp) {
     let bind = || Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let (here, there) = (bind(), bind());
     let (mut at_here, mut at_there) = (RecvBatch::new(), RecvBatch::new());
@@ -30,6 +30,28 @@ fn what_comes_to_the_second_socket_after_its_end_is_received_and_wakes_nobody_fo
         send(&there, here.local);
         receive(&here, &mut at_here);
     }
+    (here, there)
+}
+
+#[test]
+fn who_may_look_often_receives_what_comes_after_the_first_look() {
+    let (here, there) = partners();
+    let mut batch = RecvBatch::new();
+    assert_eq!(here.recv(&mut batch).unwrap(), 0);
+    batch.set_looks(u32::MAX);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            send(&there, here.local);
+        });
+        assert_eq!(here.recv(&mut batch).unwrap(), 1);
+    });
+}
+
+#[test]
+fn what_comes_to_the_second_socket_after_its_end_is_received_and_wakes_nobody_for_ever() {
+    let (here, there) = partners();
+    let mut at_here = RecvBatch::new();
     // As if the kernel had delivered it a moment after the socket was found empty.
     send(&there, here.local);
     let second = here.second_fd().unwrap();
