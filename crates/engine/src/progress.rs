@@ -155,7 +155,7 @@ impl Core {
             if condition.holds() {
                 return Some(true);
             }
-            now = clock::now();
+            now = clock::look();
             if condition.is_late(now) {
                 return Some(false);
             }
