@@ -163,6 +163,10 @@ impl Core {
         out: &mut Outbox,
     ) -> bool {
         let mut live = slot.try_lock();
+        if let Some(live) = &mut live {
+            // What was left while another thread had the slot came before.
+            self.drain_backlog(slot, live, now, out);
+        }
         for (packet, from) in run {
             self.give(port, slot, live.as_mut(), packet, *from, now, out);
         }

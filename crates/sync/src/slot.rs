@@ -252,6 +252,15 @@ impl<'a, T, I> SlotGuard<'a, T, I> {
         Self { slot, stays: PhantomData }
     }
 
+    /// Whether somebody left an item.
+    #[inline]
+    pub fn has_deferred(&self) -> bool {
+        // SAFETY: the guard holds the slot, and lends nothing beyond this call.
+        let taken = self.slot.held.with(|held| unsafe { &(*held).taken });
+        self.slot.backlog_len.load(Ordering::Relaxed) > 0
+            || taken.as_ref().is_some_and(|items| !items.0.is_empty())
+    }
+
     /// The oldest item that somebody left.
     #[inline]
     pub fn next_deferred(&mut self) -> Option<I> {
