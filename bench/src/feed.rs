@@ -5,10 +5,11 @@
 //! thread that makes the next load.
 
 use std::collections::VecDeque;
+use std::fmt::{self, Debug, Formatter};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
@@ -19,8 +20,10 @@ use crate::tube;
 /// Longest sleep of a receiver, so that timers are looked at.
 const NAP: Duration = Duration::from_millis(1);
 
+/// Tells how many packets were taken and are not worked off.
+type Waiting = Box<dyn Fn() -> usize + Send + Sync>;
+
 /// The link: a queue of packets that came, and what was sent.
-#[derive(Debug)]
 pub struct Feed {
     local: SocketAddr,
     /// Who makes the packets, and never waits for them.
@@ -31,13 +34,16 @@ pub struct Feed {
     ready: Waker,
     emptied: Condvar,
     sent: Mutex<Vec<(SocketAddr, Vec<u8>)>>,
+    waiting: RwLock<Option<Waiting>>,
 }
 
 #[derive(Debug)]
 struct Load {
     packets: VecDeque<Received>,
-    /// When a receiver came for more and found nothing: everything before has been worked off.
+    /// When a receiver came for more and found nothing, and none waits that was taken: everything has been worked off.
     done_at: Option<Instant>,
+    /// Nobody sleeps here any more.
+    is_closed: bool,
 }
 
 impl Feed {
@@ -46,16 +52,43 @@ impl Feed {
     /// # Errors
     /// When the process has no descriptor left.
     pub fn new(local: SocketAddr) -> io::Result<Self> {
-        let load = Mutex::new(Load { packets: VecDeque::new(), done_at: None });
+        let load = Mutex::new(Load { packets: VecDeque::new(), done_at: None, is_closed: false });
         let maker = std::thread::current().id();
         let (filled, emptied, ready) = (Condvar::new(), Condvar::new(), Waker::new()?);
-        Ok(Self { local, maker, load, filled, ready, emptied, sent: Mutex::default() })
+        Ok(Self {
+            local,
+            maker,
+            load,
+            filled,
+            ready,
+            emptied,
+            sent: Mutex::default(),
+            waiting: RwLock::default(),
+        })
+    }
+
+    /// Has `waiting` tell how many packets were taken and are not worked off, where several threads take them.
+    pub fn watch(&self, waiting: impl Fn() -> usize + Send + Sync + 'static) {
+        *self.waiting.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(waiting));
+    }
+
+    /// No more loads come: no receiver sleeps here any more, where it would hold up the engine's end, and nobody asks any
+    /// more when this returns.
+    pub fn close(&self) {
+        lock(&self.load).is_closed = true;
+        self.filled.notify_all();
+        *self.waiting.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn is_waited_for(&self) -> bool {
+        let waiting = self.waiting.read().unwrap_or_else(PoisonError::into_inner);
+        waiting.as_ref().is_some_and(|waiting| waiting() > 0)
     }
 
     /// Packets that are there at once.
     pub fn fill(&self, packets: VecDeque<Received>) {
         let mut load = lock(&self.load);
-        *load = Load { packets, done_at: None };
+        *load = Load { packets, done_at: None, is_closed: false };
         // Under the lock, or it could come after everything is worked off.
         self.ready.wake();
         self.filled.notify_all();
@@ -84,6 +117,9 @@ impl Link for Feed {
     fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         let mut load = lock(&self.load);
         if load.packets.is_empty() {
+            if load.is_closed || self.is_waited_for() {
+                return Ok(0);
+            }
             if load.done_at.is_none() {
                 load.done_at = Some(Instant::now());
                 self.ready.drain();
@@ -101,7 +137,9 @@ impl Link for Feed {
 
     fn send(&self, batch: &mut SendBatch) -> io::Result<usize> {
         let count = batch.len();
-        let frames = batch.iter().map(|frame| (frame.to, [frame.head, frame.body].concat()));
+        // Copied before the lock is taken: a network card does not make one sender wait for another's copies.
+        let frames: Vec<_> =
+            batch.iter().map(|frame| (frame.to, [frame.head, frame.body].concat())).collect();
         lock(&self.sent).extend(frames);
         batch.clear();
         Ok(count)
@@ -113,6 +151,12 @@ impl Link for Feed {
 
     fn poll_fd(&self) -> Option<RawFd> {
         Some(self.ready.fd())
+    }
+}
+
+impl Debug for Feed {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Feed").field("local", &self.local).field("load", &self.load).finish_non_exhaustive()
     }
 }
 

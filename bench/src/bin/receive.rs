@@ -116,7 +116,7 @@ struct Peer {
 }
 
 struct Bench {
-    engine: Engine,
+    engine: Arc<Engine>,
     feeds: Vec<Arc<Feed>>,
     peers: Vec<Peer>,
     slots: Vec<Arc<Slot>>,
@@ -130,13 +130,17 @@ impl Bench {
         };
         let feeds = (0..arguments.ports).map(|port| Feed::new(local(port)).map(Arc::new));
         let feeds = feeds.collect::<Result<Vec<_>, _>>()?;
-        let engine = Engine::open(Settings {
+        let engine = Arc::new(Engine::open(Settings {
             links: feeds.iter().map(|feed| feed.clone() as Arc<dyn Link>).collect(),
             scheme: arguments.scheme,
             workers: Workers { threads: arguments.threads, spin: true },
             linger: Duration::ZERO,
             ..Settings::default()
-        })?;
+        })?);
+        for feed in &feeds {
+            let engine = Arc::downgrade(&engine);
+            feed.watch(move || engine.upgrade().map_or(0, |engine| engine.waiting_packets()));
+        }
         let config = Config {
             // A message takes a packet of its own, and all of a load go at once.
             coalesce: false,
@@ -245,6 +249,13 @@ impl Bench {
             }
             while peer.connection.poll_event().is_some() {}
         }
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        // Else a worker that asks could be the one to drop the engine, which waits for its workers.
+        self.feeds.iter().for_each(|feed| feed.close());
     }
 }
 

@@ -26,6 +26,7 @@ use crate::core::Core;
 use crate::counters::Drops;
 use crate::directory::Directory;
 use crate::fiber::PortDriver;
+use crate::lanes::Lanes;
 use crate::port::Port;
 use crate::quiet::QuietList;
 use crate::random;
@@ -75,10 +76,15 @@ impl Engine {
     pub fn open(settings: Settings) -> io::Result<Self> {
         let directory = Directory::new(&settings)?;
         let now = clock::now();
-        let ports = links(&settings)?
+        let links = links(&settings)?;
+        // Worker i serves port i mod ports.
+        let workers = |index| (index..settings.workers.threads).step_by(links.len()).count();
+        let workers: Vec<usize> = (0..links.len()).map(workers).collect();
+        let ports = links
             .into_iter()
+            .zip(workers)
             .enumerate()
-            .map(|(index, link)| Port::new(index, link, now, settings.spin))
+            .map(|(index, (link, workers))| Port::new(index, link, now, settings.spin, workers))
             .collect::<io::Result<Box<[Port]>>>()?;
         let table = settings.scheme.table(hash_key()?, Limits::default());
         let resets = Mutex::new(EchoResetLimiter::new(random::u64()?));
@@ -117,7 +123,7 @@ impl Engine {
             let core = self.core.clone();
             let builder = std::thread::Builder::new().name(format!("weft-{index}")).stack_size(256 << 10);
             let thread = if index < workers.threads {
-                builder.spawn(move || service::work(&core, index % ports, workers.spin))
+                builder.spawn(move || service::work(&core, index % ports, index / ports, workers.spin))
             } else {
                 builder.spawn(move || service::serve(&core, index))
             };
@@ -136,6 +142,12 @@ impl Engine {
     #[must_use]
     pub fn underlay(&self) -> SocketAddr {
         self.core.ports[0].info.local
+    }
+
+    /// Packets that were taken from the links and are not worked off yet, where a port has several workers.
+    #[must_use]
+    pub fn waiting_packets(&self) -> usize {
+        self.core.ports.iter().filter_map(|port| port.lanes.as_ref()).map(Lanes::waiting).sum()
     }
 
     /// The largest data segment of the links, in bytes.

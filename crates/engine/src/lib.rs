@@ -10,7 +10,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `engine` | what users call |
-//! | `turn`, `pump`, `outbox` | packets in, packets out |
+//! | `turn`, `lanes`, `pump`, `outbox` | packets in, packets out |
 //! | `reset`, `listening` | packets without a connection |
 //! | `slot`, `waiters` | a connection's entry; who waits there |
 //! | `port`, `progress`, `service`, `gather` | who makes progress, and when |
@@ -38,6 +38,7 @@ mod engine;
 mod fiber;
 mod gather;
 mod inflow;
+mod lanes;
 mod listening;
 mod outbox;
 mod port;

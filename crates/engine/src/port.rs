@@ -18,6 +18,7 @@ use weft_wire::{Encapsulation, Packet};
 
 use crate::counters::Tally;
 use crate::inflow::{Inflow, Window};
+use crate::lanes::{Lanes, Piles};
 use crate::slot::{Live, Slot};
 use crate::wheel::{Timer, TimerWheel};
 
@@ -35,6 +36,7 @@ pub(crate) struct Turn {
     /// The connection that the last packet was for: the next is mostly for it too, and needs no look-up.
     pub(crate) last: Option<Arc<Slot>>,
     pub(crate) window: Window,
+    pub(crate) piles: Piles,
     second_fd: Option<RawFd>,
 }
 
@@ -56,8 +58,8 @@ pub(crate) struct PortCounters {
     /// Under the turn's lock.
     pub(crate) turns: Tally,
     pub(crate) busy_turns: Tally,
-    pub(crate) backlogged: Tally,
     /// From several threads, seldom.
+    pub(crate) backlogged: AtomicU64,
     pub(crate) sleeps: AtomicU64,
     pub(crate) stuck_drops: AtomicU64,
 }
@@ -95,6 +97,8 @@ pub(crate) struct Port {
     pub(crate) info: LinkInfo,
     pub(crate) encapsulation: Encapsulation,
     pub(crate) turn: Mutex<Turn>,
+    /// Where the port has several workers.
+    pub(crate) lanes: Option<Lanes>,
     wheel: SpinLock<TimerWheel<Arc<Slot>>>,
     /// When the wheel wants to be looked at, in nanoseconds.
     next_timer: AtomicU64,
@@ -134,6 +138,7 @@ impl Port {
         link: Arc<dyn Link>,
         now: Instant,
         spin: Duration,
+        workers: usize,
     ) -> std::io::Result<Self> {
         let info = link.info();
         Ok(Self {
@@ -146,8 +151,10 @@ impl Port {
                 checked: Vec::new(),
                 last: None,
                 window: Window::new(now),
+                piles: Piles::default(),
                 second_fd: None,
             }),
+            lanes: Lanes::of_workers(workers),
             wheel: SpinLock::new(TimerWheel::new(now)),
             next_timer: AtomicU64::new(u64::MAX),
             next_probe: AtomicU64::new(u64::MAX),
@@ -446,7 +453,7 @@ mod tests {
     #[test]
     fn a_late_signal_ends_one_sleep_and_not_every_other() {
         let link = Arc::new(Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap());
-        let port = Port::new(0, link, clock::now(), Duration::ZERO).unwrap();
+        let port = Port::new(0, link, clock::now(), Duration::ZERO, 0).unwrap();
         let lead = port.try_lead().unwrap();
         port.signal.waker.wake();
         lead.sleep(clock::now(), None, || false);
@@ -459,7 +466,7 @@ mod tests {
     #[test]
     fn a_thread_that_falls_asleep_ends_the_leaders_nap() {
         let link = Arc::new(Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap());
-        let port = Port::new(0, link, clock::now(), Duration::ZERO).unwrap();
+        let port = Port::new(0, link, clock::now(), Duration::ZERO, 0).unwrap();
         let lead = port.try_lead().unwrap();
         let begin = clock::now();
         let later = begin + Duration::from_nanos(1);

@@ -42,7 +42,7 @@ use crate::waiters::{Interest, Waiters};
 const LIVELY: Duration = Duration::from_micros(200);
 
 /// Empty polls after which a spinning thread offers the processor.
-const YIELD_EVERY: u32 = 64;
+pub(crate) const YIELD_EVERY: u32 = 64;
 
 /// Wakes a blocked thread, wherever it sleeps.
 struct ThreadWaker {

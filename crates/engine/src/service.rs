@@ -19,12 +19,16 @@ use crate::clock;
 use crate::core::Core;
 use crate::gather::{WATCH_NAP, is_watching, next_look};
 use crate::port::{Port, Service};
+use crate::progress::YIELD_EVERY;
 use crate::turn::Runner;
 
 /// A user thread that ran a turn this lately is counted on to run the next.
 const PRESENCE: Duration = Duration::from_millis(1);
 /// A leader that has slept this long is counted on to sleep on.
 const DEEP_AFTER: Duration = Duration::from_millis(20);
+
+/// A turn is seldom longer: who has it then sleeps in it, or waits for a processor.
+const LONG_TURN: Duration = Duration::from_micros(200);
 
 /// The loop of the service thread of port `index`.
 pub(crate) fn serve(core: &Arc<Core>, index: usize) {
@@ -61,7 +65,7 @@ fn lead(core: &Arc<Core>, port: &Port) -> bool {
     let Some(lead) = port.try_lead() else { return false };
     port.set_service(Service::Leading);
     loop {
-        core.try_turn(port, Runner::Service, clock::now());
+        core.try_turn(port, Runner::Service(0), clock::now());
         let now = clock::now();
         core.flush_gathered(port, now);
         let is_done =
@@ -92,20 +96,36 @@ fn stand_by(port: &Port, parker: &Parker, now: Instant) {
     port.set_service(Service::Napping);
 }
 
-/// The loop of a dedicated worker.
-pub(crate) fn work(core: &Arc<Core>, index: usize, spin: bool) {
+/// The loop of dedicated worker `number` of port `index`.
+pub(crate) fn work(core: &Arc<Core>, index: usize, number: usize, spin: bool) {
     let port = core.port(index);
     let parker = Parker::new();
     port.set_service_waker(parker.unparker());
     port.set_service(Service::Leading);
+    let (mut busy_at, mut idle_turns) = (clock::now(), 0_u32);
     while !core.is_stopping.load(Ordering::SeqCst) {
-        let taken = core.try_turn(port, Runner::Service, clock::now());
-        core.flush_gathered(port, clock::now());
+        let taken = core.try_turn(port, Runner::Service(number), clock::now());
+        let now = clock::now();
+        core.flush_gathered(port, now);
         match taken {
-            Some(count) if count > 0 => {}
-            Some(_) if spin => std::hint::spin_loop(),
+            Some(count) if count > 0 => (busy_at, idle_turns) = (now, 0),
+            Some(_) if spin => {
+                idle_turns = idle_turns.wrapping_add(1);
+                poll_again(idle_turns);
+            }
+            // What the one that has the turn deals may be ours in a moment; or it needs this processor.
+            None if spin && port.lanes.is_some() && now - busy_at < LONG_TURN => std::thread::yield_now(),
             _ => rest(core, port, &parker),
         }
+    }
+}
+
+/// Threads of equal real-time priority run only if this one lets them.
+fn poll_again(idle_turns: u32) {
+    if idle_turns.is_multiple_of(YIELD_EVERY) {
+        std::thread::yield_now();
+    } else {
+        std::hint::spin_loop();
     }
 }
 

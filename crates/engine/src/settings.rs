@@ -17,7 +17,7 @@ pub type Describe = fn(&EngineStats) -> String;
 /// Threads that do nothing but run turns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Workers {
-    /// How many; worker `i` serves port `i mod ports`.
+    /// How many; worker `i` serves port `i mod ports`. Several at one port share its connections (see `lanes`).
     pub threads: usize,
     /// Whether they poll without ever sleeping.
     pub spin: bool,

@@ -1,6 +1,6 @@
 //! The table entry of a connection: lock, machine, backlog, waiters.
 //!
-//! Lock order: a slot's `live` lock is taken alone or under a port's turn; never two of them at once. Under it only the
+//! Lock order: a slot's `live` lock is taken alone or under a port's turn or lane; never two of them at once. Under it only the
 //! short locks of backlog, waiters and wheel are taken. It is never held across a call of the link, nor while a
 //! waiter is woken; a thread of the engine that sleeps may be called.
 //!

@@ -194,7 +194,7 @@ fn of_port(port: &crate::port::Port) -> PortStats {
         local: port.info.local,
         turns: port.counters.turns.get(),
         busy_turns: port.counters.busy_turns.get(),
-        backlogged: port.counters.backlogged.get(),
+        backlogged: port.counters.backlogged.load(Ordering::Relaxed),
         sleeps: port.counters.sleeps.load(Ordering::Relaxed),
         stuck_drops: port.counters.stuck_drops.load(Ordering::Relaxed),
         counters: port.link.stats(),

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use weft_base::Instant;
 use weft_link::{Received, Refusal};
@@ -25,8 +26,34 @@ pub(crate) enum Runner {
     User,
     /// A thread that waits, and does nothing else until something came.
     Waiter,
-    /// The service thread or a dedicated worker.
-    Service,
+    /// The service thread, or the dedicated worker with this number among those of the port.
+    Service(usize),
+}
+
+/// What came, and where it is worked off.
+pub(crate) struct Intake<'a> {
+    pub(crate) packets: &'a mut Vec<Received>,
+    /// What passed the checks and has not been handed to its slot; empty before and after.
+    pub(crate) checked: &'a mut Vec<(Packet, SocketAddr)>,
+    /// The connection that the last packet was for: the next is mostly for it too, and needs no look-up.
+    pub(crate) last: &'a mut Option<Arc<Slot>>,
+}
+
+/// Begins a turn: takes packets from the link, at most so many, and tells how many.
+#[inline]
+pub(crate) fn receive(port: &Port, turn: &mut Turn, runner: Runner, now: Instant, budget: usize) -> usize {
+    turn.batch.set_budget(budget);
+    turn.batch.set_looks(if runner == Runner::Waiter { WAITERS_LOOKS } else { 1 });
+    if !matches!(runner, Runner::Service(_)) {
+        port.note_user_turn(now);
+    }
+    let count = port.recv(turn);
+    port.counters.turns.add(1);
+    if count > 0 {
+        port.counters.busy_turns.add(1);
+        port.inflow.note(&mut turn.window, count, now);
+    }
+    count
 }
 
 impl Core {
@@ -44,23 +71,18 @@ impl Core {
         now: Instant,
         budget: usize,
     ) -> Option<usize> {
+        if let Some(lanes) = &port.lanes {
+            return self.try_turn_with(lanes, port, runner, now, budget);
+        }
         let mut turn = port.turn.try_lock()?;
-        turn.batch.set_budget(budget);
-        turn.batch.set_looks(if runner == Runner::Waiter { WAITERS_LOOKS } else { 1 });
-        if runner != Runner::Service {
-            port.note_user_turn(now);
-        }
         let mut out = Outbox::take();
-        let count = port.recv(&mut turn);
-        port.counters.turns.add(1);
+        let count = receive(port, &mut turn, runner, now, budget);
         if count > 0 {
-            port.counters.busy_turns.add(1);
-            port.inflow.note(&mut turn.window, count, now);
-            self.take_in(port, &mut turn, now, &mut out);
+            let Turn { batch, checked, last, .. } = &mut *turn;
+            let mut intake = Intake { packets: batch.packets_mut(), checked, last };
+            self.take_in(port, &mut intake, now, &mut out);
         }
-        if turn.batch.has_refusals() {
-            self.take_refusals(turn.batch.drain_refusals(), now, &mut out);
-        }
+        self.take_refusals(&mut turn, now, &mut out);
         // Timers after packets: an acknowledgement that lies in the link must not lose to its time-out.
         if port.next_timer() <= now.as_nanos() {
             self.fire_timers(port, now, &mut out);
@@ -72,8 +94,15 @@ impl Core {
     }
 
     /// What hosts said of packets that were sent to them, to the connections that sent them.
+    #[inline]
+    pub(crate) fn take_refusals(&self, turn: &mut Turn, now: Instant, out: &mut Outbox) {
+        if turn.batch.has_refusals() {
+            self.handle_refusals(turn.batch.drain_refusals(), now, out);
+        }
+    }
+
     #[cold]
-    fn take_refusals(&self, refusals: impl Iterator<Item = Refusal>, now: Instant, out: &mut Outbox) {
+    fn handle_refusals(&self, refusals: impl Iterator<Item = Refusal>, now: Instant, out: &mut Outbox) {
         for Refusal { to, head } in refusals {
             let Ok(head) = Header::parse(&head) else { continue };
             let Some(slot) = self.table.find(&head.flow().reversed()) else { continue };
@@ -95,24 +124,26 @@ impl Core {
 
     /// Takes in what came: all of it is checked before the first packet goes to its slot, so that nobody waits for the bytes
     /// of a packet that was taken apart a moment ago.
-    fn take_in(&self, port: &Port, turn: &mut Turn, now: Instant, out: &mut Outbox) {
-        let Turn { batch, checked, last, .. } = turn;
-        self.check(port, batch.drain(), checked, now, out);
+    #[inline(always)]
+    pub(crate) fn take_in(&self, port: &Port, intake: &mut Intake<'_>, now: Instant, out: &mut Outbox) {
+        let Intake { packets, checked, last } = intake;
+        self.check(port, packets, checked, now, out);
         self.sort(port, checked, last, now, out);
         checked.clear();
         self.end_turn(now, out);
     }
 
     /// [CDP-CHK-1] The stateless checks, and [CDP-CHK-5] whether it is for us, before any look-up.
+    #[inline(always)]
     fn check(
         &self,
         port: &Port,
-        packets: impl Iterator<Item = Received>,
+        packets: &mut Vec<Received>,
         checked: &mut Vec<(Packet, SocketAddr)>,
         now: Instant,
         out: &mut Outbox,
     ) {
-        for Received { from, bytes } in packets {
+        for Received { from, bytes } in packets.drain(..) {
             match Packet::new_checked(bytes.freeze(), port.encapsulation) {
                 Ok(packet) if self.directory.is_ours(packet.header().destination.node) => {
                     checked.push((packet, from));
@@ -124,6 +155,7 @@ impl Core {
     }
 
     /// Sorts packets to their slots; a run of packets of one flow is looked up and locked once.
+    #[inline(always)]
     fn sort(
         &self,
         port: &Port,
@@ -216,7 +248,7 @@ impl Core {
             Some(live) => self.handle(slot, live, packet, from, now, out),
             None if !self.may_come(packet, from) => return,
             None => {
-                port.counters.backlogged.add(1);
+                port.counters.backlogged.fetch_add(1, Ordering::Relaxed);
                 if slot.defer(packet.clone(), from).is_ok() {
                     return;
                 }
@@ -241,7 +273,7 @@ impl Core {
 
     /// Looks after every slot whose timer is due. Peers that are in touch are not forgotten: every connection has a timer.
     #[cold]
-    fn fire_timers(&self, port: &Port, now: Instant, out: &mut Outbox) {
+    pub(crate) fn fire_timers(&self, port: &Port, now: Instant, out: &mut Outbox) {
         let mut expired = std::mem::take(&mut out.touched);
         if port.take_probe(now) {
             self.probe_sides(now, out);

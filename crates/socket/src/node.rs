@@ -201,7 +201,7 @@ impl NodeBuilder {
     /// How many UDP sockets share the bound address (SO_REUSEPORT), each with turns of its own. Default 1.
     ///
     /// The kernel gives all packets of one remote address and UDP port to one of them, so they share the work of a node
-    /// with many peers, and not that of one with many connections to one peer.
+    /// with many peers, and not that of one with many connections to one peer, which several [workers](Self::workers) share.
     pub fn ports(mut self, ports: usize) -> Self {
         self.ports = ports;
         self
@@ -272,6 +272,8 @@ impl NodeBuilder {
 
     /// Threads that do nothing but run turns. Default 0: threads that wait do it, and one service thread per port
     /// that sleeps otherwise.
+    ///
+    /// Worker `i` serves port `i mod ports`. Several at one port share its packets by connection, so that each stays in order.
     pub fn workers(mut self, threads: usize) -> Self {
         self.workers.threads = threads;
         self

@@ -156,6 +156,21 @@ impl<T, I> Slot<T, I> {
         Ok(())
     }
 
+    /// Puts items into the backlog, in their order; those that it has no room for stay where they are. As for [`Slot::defer`].
+    pub fn defer_all(&self, items: &mut Vec<I>) {
+        let mut backlog = self.backlog.lock();
+        let Items(queue) = &mut **backlog.get_or_insert_default();
+        let room = (self.backlog_max as usize).saturating_sub(queue.len());
+        queue.extend(items.drain(..room.min(items.len())));
+        self.backlog_len.store(queue.len(), Ordering::Relaxed);
+    }
+
+    /// Whether items lie in the backlog that no holder has taken out. Others may add and take meanwhile.
+    #[inline]
+    pub fn has_deferred(&self) -> bool {
+        self.backlog_len.load(Ordering::Relaxed) > 0
+    }
+
     /// Asks for the slot for work that lies ready: the caller gets it, or its holder is told and will do the work.
     pub fn want(&self) -> Option<SlotGuard<'_, T, I>> {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -257,8 +272,7 @@ impl<'a, T, I> SlotGuard<'a, T, I> {
     pub fn has_deferred(&self) -> bool {
         // SAFETY: the guard holds the slot, and lends nothing beyond this call.
         let taken = self.slot.held.with(|held| unsafe { &(*held).taken });
-        self.slot.backlog_len.load(Ordering::Relaxed) > 0
-            || taken.as_ref().is_some_and(|items| !items.0.is_empty())
+        self.slot.has_deferred() || taken.as_ref().is_some_and(|items| !items.0.is_empty())
     }
 
     /// The oldest item that somebody left.

@@ -38,7 +38,7 @@ mod words;
 
 pub use emit::{Emit, Grease, Trigger};
 pub use far_sack::FarSack;
-pub use header::{Encapsulation, HEADER_LEN, Header, Kind};
+pub use header::{Encapsulation, HEADER_LEN, Header, Kind, flow_hint};
 pub use packet::{DropReason, Packet, Refused};
 pub use reason::Reason;
 pub use sack::{Runs, Sack};

@@ -89,3 +89,19 @@ fn give(slot: &Slot<Vec<u32>, u32>, item: u32) {
         }
     }
 }
+
+#[test]
+fn many_items_are_left_in_their_order_and_the_rest_stays() {
+    let slot = Slot::new((), 4);
+    assert!(!slot.has_deferred());
+    assert!(slot.defer(0).is_ok());
+    let mut items = vec![1, 2, 3, 4, 5];
+    slot.defer_all(&mut items);
+    assert_eq!(items, [4, 5], "there was room for three");
+    assert!(slot.has_deferred());
+    let mut guard = slot.want().unwrap();
+    let taken: Vec<_> = std::iter::from_fn(|| guard.next_deferred()).collect();
+    assert_eq!(taken, [0, 1, 2, 3]);
+    assert!(!slot.has_deferred());
+    guard.leave().expect("nothing was left");
+}

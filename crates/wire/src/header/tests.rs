@@ -116,3 +116,23 @@ fn with(changes: &[(usize, u8)]) -> [u8; HEADER_LEN] {
     }
     bytes
 }
+
+#[test]
+fn packets_of_a_flow_share_their_hint_and_flows_spread() {
+    let hint = |header: Header| flow_hint(&header.emit());
+    let first = hint(data());
+    let other = Header { seq: Seq::new(7), ack: 9, window: 3, ..Header::new(Kind::Pin, data().flow()) };
+    assert_eq!(
+        hint(Header { seq: Seq::new(7), ack: 9, window: 3, length: 1400, rtx: true, ..data() }),
+        first
+    );
+    assert_ne!(hint(other), first, "the other way is another flow");
+    assert_eq!(flow_hint(&DATA[..HEADER_LEN - 1]), 0);
+    // Connections of one peer differ in a port only.
+    let mut halves = [0; 2];
+    for port in 49_152..49_152 + 256 {
+        let flow = FlowKey { local: end(1, port), remote: end(2, 7) };
+        halves[usize::from(hint(Header::new(Kind::Data, flow)) >= 1 << 31)] += 1;
+    }
+    assert!(halves.iter().all(|half| *half > 100), "{halves:?}");
+}
