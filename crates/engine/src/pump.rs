@@ -110,13 +110,6 @@ impl Core {
         now: Instant,
         out: &mut Outbox,
     ) {
-        if live.has_deferred() {
-            self.handle_backlog(slot, live, now, out);
-        }
-    }
-
-    #[cold]
-    fn handle_backlog(&self, slot: &Arc<Slot>, live: &mut Guard<'_>, now: Instant, out: &mut Outbox) {
         while let Some((mut packet, from)) = live.next_deferred() {
             // A SYN that finds the connection over comes again ([CDP-RTX-1]).
             let _ = self.handle(slot, live, &mut packet, from, now, out);

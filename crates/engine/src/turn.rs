@@ -195,9 +195,10 @@ impl Core {
         out: &mut Outbox,
     ) -> bool {
         let mut live = slot.try_lock();
-        if let Some(live) = &mut live {
-            // What was left while another thread had the slot came before.
-            self.drain_backlog(slot, live, now, out);
+        if let Some(live) = &mut live
+            && (!out.touched.is_empty() || live.is_wanted())
+        {
+            self.give_earlier(slot, live, now, out);
         }
         for (packet, from) in run {
             self.give(port, slot, live.as_mut(), packet, *from, now, out);
@@ -210,6 +211,12 @@ impl Core {
         }
         self.unlock(slot, live, now, out);
         true
+    }
+
+    /// What was left while another thread had the slot came before: in this turn, or in one that has said that it is wanted.
+    #[cold]
+    fn give_earlier(&self, slot: &Arc<Slot>, live: &mut Guard<'_>, now: Instant, out: &mut Outbox) {
+        self.drain_backlog(slot, live, now, out);
     }
 
     /// [CDP-CHK-2] Whether the packet may come from there; asked before anything is allocated for it, and saved where it

@@ -267,12 +267,10 @@ impl<'a, T, I> SlotGuard<'a, T, I> {
         Self { slot, stays: PhantomData }
     }
 
-    /// Whether somebody left an item.
+    /// Whether somebody left work and said so, now or while an earlier holder had the slot, who left it to this one.
     #[inline]
-    pub fn has_deferred(&self) -> bool {
-        // SAFETY: the guard holds the slot, and lends nothing beyond this call.
-        let taken = self.slot.held.with(|held| unsafe { &(*held).taken });
-        self.slot.has_deferred() || taken.as_ref().is_some_and(|items| !items.0.is_empty())
+    pub fn is_wanted(&self) -> bool {
+        self.slot.word.load(Ordering::Relaxed) & WANTED != 0
     }
 
     /// The oldest item that somebody left.

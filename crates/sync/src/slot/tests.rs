@@ -40,7 +40,11 @@ fn who_waits_for_the_slot_relieves_the_holder() {
     let guard = slot.lock();
     assert!(matches!(slot.enter_or_defer(7), Entry::Deferred));
     std::thread::scope(|scope| {
-        let relief = scope.spawn(|| slot.lock().next_deferred());
+        let relief = scope.spawn(|| {
+            let mut guard = slot.lock();
+            assert!(guard.is_wanted(), "the one before says so");
+            guard.next_deferred()
+        });
         while slot.word.load(Ordering::Relaxed) < WAITER {
             std::thread::yield_now();
         }
