@@ -20,50 +20,32 @@ pub(crate) fn now() -> Instant {
 #[cfg(target_arch = "x86_64")]
 const MOMENT_CYCLES: u64 = 4_000;
 
-/// About now: what this thread's last [`look`] at the clock said, if that was a moment ago.
+/// About now: what this thread's last look at the clock said, if that was a moment ago.
 ///
-/// What only decides whether to wait for company asks this, and an answer is stamped by it (decision 0024). The kernel's clock waits for all that was begun before it is read, which for a small message is as long as the rest of its
+/// What only decides whether to wait for company asks this (decision 0024). The kernel's clock waits for all that was begun before it is read, which for a small message is as long as the rest of its
 /// sending. The processor's own counter says whether it has moved; a thread that was moved to another core whose counter is
 /// behind finds the difference too large and looks.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn about() -> Instant {
+    thread_local! {
+        static LAST: std::cell::Cell<(u64, Instant)> = const { std::cell::Cell::new((0, Instant::ZERO)) };
+    }
+    // SAFETY: every x86-64 processor has the instruction, and Linux lets user space have it.
+    let cycles = unsafe { std::arch::x86_64::_rdtsc() };
     let (looked_at, then) = LAST.get();
-    if cycles().wrapping_sub(looked_at) < MOMENT_CYCLES { then } else { look() }
-}
-
-/// Now, which [`about`] remembers.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub(crate) fn look() -> Instant {
-    let cycles = cycles();
+    if cycles.wrapping_sub(looked_at) < MOMENT_CYCLES {
+        return then;
+    }
     let now = now();
     LAST.set((cycles, now));
     now
-}
-
-#[cfg(target_arch = "x86_64")]
-thread_local! {
-    static LAST: std::cell::Cell<(u64, Instant)> = const { std::cell::Cell::new((0, Instant::ZERO)) };
-}
-
-#[cfg(target_arch = "x86_64")]
-fn cycles() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction, and Linux lets user space have it.
-    unsafe { std::arch::x86_64::_rdtsc() }
 }
 
 /// About now, which elsewhere is now.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 pub(crate) fn about() -> Instant {
-    now()
-}
-
-/// Now.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-pub(crate) fn look() -> Instant {
     now()
 }
 
@@ -89,7 +71,7 @@ mod tests {
             assert!(about <= now());
             assert!(before - about < Duration::from_micros(50), "{before:?} {about:?}");
         }
-        let before = look();
+        let before = now();
         std::thread::sleep(Duration::from_millis(1));
         assert!(about() - before >= Duration::from_millis(1));
     }

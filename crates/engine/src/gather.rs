@@ -215,7 +215,7 @@ impl Live {
     }
 
     /// The user answers what was just received, and nothing else of his is under way.
-    pub(crate) fn is_dialogue(&self) -> bool {
+    fn is_dialogue(&self) -> bool {
         self.has_read && self.connection.buffered_bytes() == self.connection.waiting().0
     }
 

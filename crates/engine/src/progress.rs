@@ -155,7 +155,7 @@ impl Core {
             if condition.holds() {
                 return Some(true);
             }
-            now = clock::look();
+            now = clock::now();
             if condition.is_late(now) {
                 return Some(false);
             }

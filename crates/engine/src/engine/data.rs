@@ -59,8 +59,7 @@ impl Engine {
                 Err(wanted) => live = wanted,
             }
         }
-        // The thread has just looked, as it waited for what it answers.
-        let now = if live.is_dialogue() { clock::about() } else { clock::now() };
+        let now = clock::now();
         let cork = gather::cork(slot, &live, now);
         live.set_cork(cork);
         live.is_blocked = !is_gated && result == Err(SendError::WouldBlock);
