@@ -114,7 +114,7 @@ impl Core {
         now: Instant,
         budget: usize,
     ) -> Option<usize> {
-        if let Runner::Service(number) = runner {
+        if let Runner::Worker(number) = runner {
             // What was dealt to a worker goes before what lies in the link.
             let mut out = Outbox::take();
             self.work_lane(port, lanes, number, &mut out);
@@ -135,7 +135,7 @@ impl Core {
             self.fire_timers(port, now, &mut out);
         }
         drop(turn);
-        if count == 0 || !matches!(runner, Runner::Service(_)) {
+        if count == 0 || !matches!(runner, Runner::Worker(_)) {
             count += self.work_lanes(port, lanes, &mut out);
         }
         self.finish(port, &mut out);

@@ -42,7 +42,7 @@ use crate::waiters::{Interest, Waiters};
 const LIVELY: Duration = Duration::from_micros(200);
 
 /// Empty polls after which a spinning thread offers the processor.
-pub(crate) const YIELD_EVERY: u32 = 64;
+const YIELD_EVERY: u32 = 64;
 
 /// Wakes a blocked thread, wherever it sleeps.
 struct ThreadWaker {
@@ -170,9 +170,7 @@ impl Core {
                     std::thread::sleep(DOZE);
                     now = clock::now();
                 }
-                // Threads of equal real-time priority run only if this one lets them.
-                Some(0) if round.is_multiple_of(YIELD_EVERY) => std::thread::yield_now(),
-                Some(0) => std::hint::spin_loop(),
+                Some(0) => poll_again(round),
                 Some(_) => {}
             }
         }
@@ -230,6 +228,16 @@ impl Core {
             }
         }
         *sleeper.thread.signal.lock() = None;
+    }
+}
+
+/// Between two polls of a thread that spins. Threads of equal real-time priority run only if this one lets them.
+#[inline]
+pub(crate) fn poll_again(round: u32) {
+    if round.is_multiple_of(YIELD_EVERY) {
+        std::thread::yield_now();
+    } else {
+        std::hint::spin_loop();
     }
 }
 

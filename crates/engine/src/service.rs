@@ -19,7 +19,7 @@ use crate::clock;
 use crate::core::Core;
 use crate::gather::{WATCH_NAP, is_watching, next_look};
 use crate::port::{Port, Service};
-use crate::progress::YIELD_EVERY;
+use crate::progress::poll_again;
 use crate::turn::Runner;
 
 /// A user thread that ran a turn this lately is counted on to run the next.
@@ -65,7 +65,7 @@ fn lead(core: &Arc<Core>, port: &Port) -> bool {
     let Some(lead) = port.try_lead() else { return false };
     port.set_service(Service::Leading);
     loop {
-        core.try_turn(port, Runner::Service(0), clock::now());
+        core.try_turn(port, Runner::Service, clock::now());
         let now = clock::now();
         core.flush_gathered(port, now);
         let is_done =
@@ -104,7 +104,7 @@ pub(crate) fn work(core: &Arc<Core>, index: usize, number: usize, spin: bool) {
     port.set_service(Service::Leading);
     let (mut busy_at, mut idle_turns) = (clock::now(), 0_u32);
     while !core.is_stopping.load(Ordering::SeqCst) {
-        let taken = core.try_turn(port, Runner::Service(number), clock::now());
+        let taken = core.try_turn(port, Runner::Worker(number), clock::now());
         let now = clock::now();
         core.flush_gathered(port, now);
         match taken {
@@ -117,15 +117,6 @@ pub(crate) fn work(core: &Arc<Core>, index: usize, number: usize, spin: bool) {
             None if spin && port.lanes.is_some() && now - busy_at < LONG_TURN => std::thread::yield_now(),
             _ => rest(core, port, &parker),
         }
-    }
-}
-
-/// Threads of equal real-time priority run only if this one lets them.
-fn poll_again(idle_turns: u32) {
-    if idle_turns.is_multiple_of(YIELD_EVERY) {
-        std::thread::yield_now();
-    } else {
-        std::hint::spin_loop();
     }
 }
 

@@ -26,8 +26,10 @@ pub(crate) enum Runner {
     User,
     /// A thread that waits, and does nothing else until something came.
     Waiter,
-    /// The service thread, or the dedicated worker with this number among those of the port.
-    Service(usize),
+    /// The service thread.
+    Service,
+    /// The dedicated worker with this number among those of the port.
+    Worker(usize),
 }
 
 /// What came, and where it is worked off.
@@ -44,7 +46,7 @@ pub(crate) struct Intake<'a> {
 pub(crate) fn receive(port: &Port, turn: &mut Turn, runner: Runner, now: Instant, budget: usize) -> usize {
     turn.batch.set_budget(budget);
     turn.batch.set_looks(if runner == Runner::Waiter { WAITERS_LOOKS } else { 1 });
-    if !matches!(runner, Runner::Service(_)) {
+    if matches!(runner, Runner::User | Runner::Waiter) {
         port.note_user_turn(now);
     }
     let count = port.recv(turn);
@@ -124,7 +126,7 @@ impl Core {
 
     /// Takes in what came: all of it is checked before the first packet goes to its slot, so that nobody waits for the bytes
     /// of a packet that was taken apart a moment ago.
-    #[inline(always)]
+    #[inline(always)] // as its parts, into both kinds of turns: each call more is one that a waiting peer pays for
     pub(crate) fn take_in(&self, port: &Port, intake: &mut Intake<'_>, now: Instant, out: &mut Outbox) {
         let Intake { packets, checked, last } = intake;
         self.check(port, packets, checked, now, out);

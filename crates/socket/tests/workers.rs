@@ -6,7 +6,7 @@ mod common;
 
 use std::thread;
 
-use common::{PATIENCE, loopback, pattern};
+use common::{PATIENCE, loopback, pattern, read_exactly};
 use weft_socket::{Node, NodeBuilder, Options, Socket};
 
 const CONNECTIONS: u64 = 6;
@@ -30,15 +30,9 @@ fn echo(socket: &Socket) {
 #[cfg(test)]
 fn ask(socket: &Socket, seed: u64) {
     let data = pattern(LEN, seed);
-    let (mut buffer, mut at) = (vec![0; 100_000], 0);
-    for piece in data.chunks(50_000) {
+    for (number, piece) in data.chunks(50_000).enumerate() {
         assert_eq!(socket.send(piece).unwrap(), piece.len());
-        let until = at + piece.len();
-        while at < until {
-            let len = socket.recv(&mut buffer).unwrap();
-            assert_eq!(buffer[..len], data[at..at + len], "at byte {at} of connection {seed}");
-            at += len;
-        }
+        assert!(read_exactly(socket, piece.len()) == piece, "piece {number} of connection {seed}");
     }
     assert!(socket.close_timeout(PATIENCE).unwrap().is_clean());
 }

@@ -306,9 +306,8 @@ impl fmt::Display for Header {
     }
 }
 
-/// Destination and source, or `None` where they break CDP-HDR-15 or CDP-HDR-16. Bytes 0..11 mean the same in
-/// every version (CDP-HDR-3), so this serves packets of other versions as well.
-/// 32 bits that all packets of a flow share and that spread flows evenly, of bytes that are not checked yet; 0 of too few.
+/// 32 bits that all packets of a flow share and that spread flows evenly, of bytes that are not checked yet; 0 of less than a
+/// header. Bytes 5..11, the source node and both ports, mean the same in every version (CDP-HDR-3).
 #[must_use]
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // the upper half of 64 bits
@@ -319,6 +318,8 @@ pub fn flow_hint(bytes: &[u8]) -> u32 {
     ((u64::from(source) << 32 | u64::from(ports)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
 }
 
+/// Destination and source, or `None` where they break CDP-HDR-15 or CDP-HDR-16. Bytes 0..11 mean the same in
+/// every version (CDP-HDR-3), so this serves packets of other versions as well.
 pub(crate) fn parse_addresses(bytes: &[u8; HEADER_LEN]) -> Option<(Address, Address)> {
     // [CDP-HDR-15] node 0, node 0xFFFFFF and port 0 do not appear
     let node = |at| NodeId::new(word(bytes, at) & 0xFF_FFFF);
