@@ -1,6 +1,6 @@
 //! A runtime's state as JSON, for `weft stat --fibers` and whoever else watches from another process.
 
-use std::fmt::Write;
+use serde_json::{Value, json};
 
 use crate::block::Block;
 use crate::frames::{Frame, NoFrames};
@@ -27,8 +27,7 @@ impl Handle {
 
     fn json_of<'a>(&self, listed: impl Iterator<Item = (Listed, &'a Block)>) -> String {
         let mut counts = [0_u64; 3];
-        let mut fibers = String::new();
-        let mut told = 0;
+        let mut fibers = Vec::new();
         let mut left_out = 0;
         for (fiber, block) in listed {
             counts[match fiber.state {
@@ -36,102 +35,70 @@ impl Handle {
                 State::Ready => 1,
                 State::Waiting(_) => 2,
             }] += 1;
-            if told == TOLD_MAX {
+            if fibers.len() == TOLD_MAX {
                 left_out += 1;
                 continue;
             }
-            told += 1;
-            let comma = if fibers.is_empty() { "" } else { "," };
-            let stack = (block.region.usable(), block.region.high_water());
-            // Writing to a `String` cannot fail.
-            let _ = write!(fibers, "{comma}{}", json_of(&fiber, stack));
+            fibers.push(json_of(&fiber, block.region.usable(), block.region.high_water()));
         }
         let [running, ready, waiting] = counts;
-        format!(
-            "{{\"workers\":{},\"live\":{},\"spawned\":{},\"running\":{running},\"ready\":{ready},\"waiting\":{waiting},\
-             \"left_out\":{left_out},\"fibers\":[{fibers}]}}",
-            self.workers(),
-            running + ready + waiting,
-            self.0.spawned(),
-        )
+        json!({
+            "workers": self.workers(),
+            "live": running + ready + waiting,
+            "spawned": self.0.spawned(),
+            "running": running,
+            "ready": ready,
+            "waiting": waiting,
+            "left_out": left_out,
+            "fibers": fibers,
+        })
+        .to_string()
     }
 }
 
-fn json_of(fiber: &Listed, (size, high_water): (usize, usize)) -> String {
-    let mut out = format!("{{\"id\":\"{}\",\"name\":{}", listing::number(fiber.id), quoted(&fiber.name));
+/// A fiber; what is not known of it is left out.
+fn json_of(fiber: &Listed, stack_size: usize, high_water: usize) -> Value {
     let state = match fiber.state {
         State::Running => "runs",
         State::Ready => "is ready",
         State::Waiting(_) => "waits",
     };
-    // Writing to a `String` cannot fail.
-    let _ = write!(out, ",\"state\":\"{state}\"");
+    let mut out = json!({
+        "id": listing::number(fiber.id),
+        "name": fiber.name,
+        "state": state,
+        "joiners": fiber.joiners,
+        "stack": { "size": stack_size, "used": fiber.stack_used, "high_water": high_water },
+    });
     if let State::Waiting(why) = fiber.state {
-        let _ = write!(out, ",\"awaited\":\"{}\",\"has_deadline\":{}", why.words(), fiber.has_deadline);
+        out["awaited"] = why.words().into();
+        out["has_deadline"] = fiber.has_deadline.into();
     }
     if let Some(object) = fiber.object.filter(|&object| object != 0) {
-        let _ = write!(out, ",\"object\":\"{object:#x}\"");
+        out["object"] = format!("{object:#x}").into();
     }
     if let Some(waited) = fiber.waited {
-        let _ = write!(out, ",\"waited_ns\":{}", waited.as_nanos());
+        out["waited_ns"] = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX).into();
     }
     if let Some(worker) = fiber.worker {
-        let _ = write!(out, ",\"worker\":{worker}");
+        out["worker"] = worker.into();
     }
-    let used = fiber.stack_used.map_or("null".to_owned(), |used| used.to_string());
-    let _ = write!(
-        out,
-        ",\"joiners\":{},\"stack\":{{\"size\":{size},\"used\":{used},\"high_water\":{high_water}}}",
-        fiber.joiners
-    );
     match &fiber.frames {
-        Ok(frames) => {
-            let frames: Vec<String> = frames.iter().map(json_of_frame).collect();
-            let _ = write!(out, ",\"frames\":[{}]", frames.join(","));
-        }
+        Ok(frames) => out["frames"] = frames.iter().map(json_of_frame).collect(),
         Err(NoFrames::NotAsked) => {}
-        Err(why) => {
-            let _ = write!(out, ",\"no_frames\":{}", quoted(&why.to_string()));
-        }
+        Err(why) => out["no_frames"] = why.to_string().into(),
     }
-    out + "}"
-}
-
-fn json_of_frame(frame: &Frame) -> String {
-    let mut out = format!("{{\"address\":\"{:#x}\"", frame.address);
-    // Writing to a `String` cannot fail.
-    if let Some(function) = &frame.function {
-        let _ = write!(out, ",\"function\":{}", quoted(function));
-    }
-    if let Some((file, line)) = &frame.place {
-        let _ = write!(out, ",\"file\":{},\"line\":{line}", quoted(file));
-    }
-    out + "}"
-}
-
-/// A text as JSON has it.
-fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            letter if letter.is_control() => {
-                let _ = write!(out, "\\u{:04x}", u32::from(letter));
-            }
-            letter => out.push(letter),
-        }
-    }
-    out.push('"');
     out
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_quoted() {
-        assert_eq!(quoted("a \"b\" \\ \n ä"), "\"a \\\"b\\\" \\\\ \\u000a ä\"");
+fn json_of_frame(frame: &Frame) -> Value {
+    let mut out = json!({ "address": format!("{:#x}", frame.address) });
+    if let Some(function) = &frame.function {
+        out["function"] = function.as_str().into();
     }
+    if let Some((file, line)) = &frame.place {
+        out["file"] = file.as_str().into();
+        out["line"] = (*line).into();
+    }
+    out
 }
