@@ -10,7 +10,7 @@
 //!
 //! While a port is flooded (see `inflow`) who finds nothing dozes instead of polling on. And if another thread runs turns
 //! meanwhile, the leader stays off the link, where every packet would wake it for nothing and at its sender's expense: it naps, for
-//! [`LEADERS_NAP`](crate::port::LEADERS_NAP) at most; whoever makes its condition true ends the nap, and so does a thread that falls
+//! `LEADERS_NAP` at most; whoever makes its condition true ends the nap, and so does a thread that falls
 //! asleep itself.
 //!
 //! Races:

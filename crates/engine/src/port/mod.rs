@@ -1,0 +1,234 @@
+//! A port: a link, the try-lock for its turn, its timers, and who watches over it.
+//!
+//! Roles. Anybody who holds `turn` runs a turn. At most one thread at a time is the *leader*: the one that sleeps on the
+//! link's descriptor. A blocked user thread that cannot lead waits in `followers` until a leader leaves. The service thread
+//! leads when no user thread has run a turn for a while, and makes room for one that wants to.
+
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::task;
+use std::time::Duration;
+
+use weft_base::Instant;
+use weft_link::{Link, LinkInfo, RecvBatch};
+use weft_sync::{Mutex, SpinLock};
+use weft_wire::{Encapsulation, Packet};
+
+use crate::counters::Tally;
+use crate::inflow::{Inflow, Window};
+use crate::lanes::{Lanes, Piles};
+use crate::slot::Slot;
+use crate::wheel::TimerWheel;
+
+mod lead;
+mod signal;
+mod timers;
+
+pub(crate) use lead::Lead;
+pub(crate) use signal::Signal;
+
+/// Packets one turn takes from the link.
+pub(crate) const TURN_PACKETS: usize = 256;
+
+/// What whoever runs the turn owns.
+pub(crate) struct Turn {
+    pub(crate) batch: RecvBatch,
+    /// What passed the checks and has not been handed to its slot; empty between turns.
+    pub(crate) checked: Vec<(Packet, SocketAddr)>,
+    /// The connection that the last packet was for: the next is mostly for it too, and needs no look-up.
+    pub(crate) last: Option<Arc<Slot>>,
+    pub(crate) window: Window,
+    pub(crate) piles: Piles,
+    second_fd: Option<RawFd>,
+}
+
+/// What the service thread is doing, so that others know how to call it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub(crate) enum Service {
+    /// It looks again within a millisecond.
+    Napping,
+    /// It sleeps until it is called: somebody else leads.
+    Deep,
+    /// It sleeps on the link; or there is none, and dedicated workers do.
+    Leading,
+}
+
+/// What a port counted.
+#[derive(Debug, Default)]
+pub(crate) struct PortCounters {
+    /// Under the turn's lock.
+    pub(crate) turns: Tally,
+    pub(crate) busy_turns: Tally,
+    /// From several threads, seldom.
+    pub(crate) backlogged: AtomicU64,
+    pub(crate) sleeps: AtomicU64,
+    pub(crate) stuck_drops: AtomicU64,
+}
+
+/// A link and its turns.
+pub(crate) struct Port {
+    pub(crate) index: usize,
+    pub(crate) link: Arc<dyn Link>,
+    pub(crate) info: LinkInfo,
+    pub(crate) encapsulation: Encapsulation,
+    pub(crate) turn: Mutex<Turn>,
+    /// Where the port has several workers.
+    pub(crate) lanes: Option<Lanes>,
+    wheel: SpinLock<TimerWheel<Arc<Slot>>>,
+    /// When the wheel wants to be looked at, in nanoseconds.
+    next_timer: AtomicU64,
+    /// When I/O nodes that were left are to be probed, in nanoseconds; under the wheel's lock.
+    next_probe: AtomicU64,
+    /// Until when the leader sleeps, in nanoseconds; 0 while it is awake.
+    sleeps_until: AtomicU64,
+    /// Ends the leader's sleep.
+    signal: Arc<Signal>,
+    is_led: AtomicBool,
+    followers: SpinLock<Vec<task::Waker>>,
+    service: AtomicU32,
+    service_waker: SpinLock<Option<weft_sync::Unparker>>,
+    /// A user thread wants to lead in place of the service thread, which then naps.
+    is_lead_wanted: AtomicBool,
+    /// Somebody waits who runs no turns: a task, or a descriptor in somebody's `epoll`.
+    pub(crate) is_watched: AtomicBool,
+    /// When a user thread last ran a turn, in nanoseconds.
+    pub(crate) user_turn_at: AtomicU64,
+    /// The same, or 0 if a thread has fallen asleep since: the leader may have to take over.
+    served_at: AtomicU64,
+    /// The leader leaves the link to threads that run turns.
+    is_napping: AtomicBool,
+    /// Longest spin at present, in nanoseconds: see `progress`.
+    pub(crate) spin_ns: AtomicU64,
+    /// Slots in which messages gather for common packets.
+    pub(crate) gathering: SpinLock<Vec<Arc<Slot>>>,
+    /// Until when the service thread watches over them closely, in nanoseconds.
+    pub(crate) watches_gathering_until: AtomicU64,
+    pub(crate) inflow: Inflow,
+    pub(crate) counters: PortCounters,
+}
+
+impl Port {
+    pub(crate) fn new(
+        index: usize,
+        link: Arc<dyn Link>,
+        now: Instant,
+        spin: Duration,
+        workers: usize,
+    ) -> std::io::Result<Self> {
+        let info = link.info();
+        Ok(Self {
+            index,
+            encapsulation: encapsulation(&info),
+            info,
+            link,
+            turn: Mutex::new(Turn {
+                batch: RecvBatch::with_budget(TURN_PACKETS),
+                checked: Vec::new(),
+                last: None,
+                window: Window::new(now),
+                piles: Piles::default(),
+                second_fd: None,
+            }),
+            lanes: Lanes::of_workers(workers),
+            wheel: SpinLock::new(TimerWheel::new(now)),
+            next_timer: AtomicU64::new(u64::MAX),
+            next_probe: AtomicU64::new(u64::MAX),
+            sleeps_until: AtomicU64::new(0),
+            signal: Arc::new(Signal::new()?),
+            is_led: AtomicBool::new(false),
+            followers: SpinLock::default(),
+            service: AtomicU32::new(Service::Napping as u32),
+            service_waker: SpinLock::default(),
+            is_lead_wanted: AtomicBool::new(false),
+            is_watched: AtomicBool::new(false),
+            user_turn_at: AtomicU64::new(0),
+            served_at: AtomicU64::new(0),
+            is_napping: AtomicBool::new(false),
+            spin_ns: AtomicU64::new(u64::try_from(spin.as_nanos()).unwrap_or(u64::MAX)),
+            gathering: SpinLock::default(),
+            watches_gathering_until: AtomicU64::new(0),
+            inflow: Inflow::default(),
+            counters: PortCounters::default(),
+        })
+    }
+
+    /// Takes packets from the link. Who sleeps on its descriptors is woken if there is a new one.
+    pub(crate) fn recv(&self, turn: &mut Turn) -> usize {
+        // An error of the link is counted by the link; to the engine it is a link that brings nothing.
+        let count = self.link.recv(&mut turn.batch).unwrap_or(0);
+        let second_fd = self.link.second_fd();
+        if second_fd != turn.second_fd {
+            turn.second_fd = second_fd;
+            self.signal.raise();
+        }
+        count
+    }
+
+    /// The slot goes out of the table. A turn that is under way sees that itself.
+    pub(crate) fn forget(&self, slot: &Arc<Slot>) {
+        if let Some(mut turn) = self.turn.try_lock()
+            && turn.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, slot))
+        {
+            turn.last = None;
+        }
+    }
+
+    pub(crate) fn set_service_waker(&self, waker: weft_sync::Unparker) {
+        *self.service_waker.lock() = Some(waker);
+    }
+
+    pub(crate) fn set_service(&self, doing: Service) {
+        self.service.store(doing as u32, Ordering::SeqCst);
+    }
+
+    pub(crate) fn service_is(&self, doing: Service) -> bool {
+        self.service.load(Ordering::SeqCst) == doing as u32
+    }
+
+    /// Ends the nap or the deep sleep of the service thread.
+    pub(crate) fn call_service(&self) {
+        let waker = self.service_waker.lock().clone();
+        if let Some(waker) = waker {
+            waker.unpark();
+        }
+    }
+
+    /// There is something for the service thread to see to: it is woken if it sleeps for longer than a nap.
+    pub(crate) fn rouse_service(&self) {
+        if self.service_is(Service::Leading) {
+            self.signal.raise();
+        } else if self.service_is(Service::Deep) {
+            self.call_service();
+        }
+    }
+
+    /// Somebody waits who runs no turns: the service thread is to look after the port at once.
+    pub(crate) fn watch(&self) {
+        if !self.is_watched.swap(true, Ordering::SeqCst) {
+            self.call_service();
+        }
+    }
+
+    /// A user thread begins to wait: the service thread is to leave the link to it.
+    pub(crate) fn ask_for_lead(&self) {
+        if self.service_is(Service::Leading) && !self.is_lead_wanted.swap(true, Ordering::SeqCst) {
+            self.signal.raise();
+        }
+    }
+
+    pub(crate) fn take_lead_wanted(&self) -> bool {
+        self.is_lead_wanted.swap(false, Ordering::SeqCst)
+    }
+}
+
+/// What the link calls its encapsulation, in the words of the packets' room.
+fn encapsulation(info: &LinkInfo) -> Encapsulation {
+    match info.encapsulation {
+        weft_link::Encapsulation::Udp => Encapsulation::Udp,
+        weft_link::Encapsulation::Ethernet => Encapsulation::Ethernet,
+        weft_link::Encapsulation::Simulated => Encapsulation::Simulated,
+    }
+}
