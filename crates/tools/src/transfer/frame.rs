@@ -1,11 +1,13 @@
 //! The frames of the transfer protocol: a tag, a length of four bytes (big-endian), a body.
 
-use std::io::{self, Read, Write};
-use std::time::Instant;
+use std::io::{self, Write};
 
 use super::manifest::{Entry, Kind};
-use super::pauses::Pauses;
 use crate::exit::{Code, Failure};
+
+mod reader;
+
+pub use reader::Reader;
 
 /// First bytes of `Hello`, so that a stranger is recognised at once.
 pub const MAGIC: [u8; 8] = *b"WEFTXFER";
@@ -206,91 +208,6 @@ pub fn data_head(len: usize) -> [u8; HEAD_BYTES] {
     debug_assert!(len <= DATA_BYTES_MAX);
     let [a, b, c, d] = u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes();
     [TAG_DATA, a, b, c, d]
-}
-
-/// Takes frames from a stream; memory is bounded by the longest frame.
-pub struct Reader<R> {
-    stream: R,
-    body: Vec<u8>,
-    /// The waits for bytes since the first `Data` frame; `None` before that.
-    pauses: Option<Pauses>,
-}
-
-impl<R: Read> Reader<R> {
-    /// A reader of `stream`.
-    pub fn new(stream: R) -> Self {
-        Self { stream, body: Vec::new(), pauses: None }
-    }
-
-    /// The next frame other than `Busy`.
-    ///
-    /// # Errors
-    /// [`super::Error::Stream`] if the stream fails or ends, [`super::Error::Protocol`] for bytes that are no frame.
-    pub fn next_frame(&mut self) -> Result<Frame, super::Error> {
-        loop {
-            let frame = self.next_any()?;
-            if frame != Frame::Busy {
-                return Ok(frame);
-            }
-        }
-    }
-
-    fn next_any(&mut self) -> Result<Frame, super::Error> {
-        let mut head = [0; HEAD_BYTES];
-        self.fill(&mut head)?;
-        let [tag, len @ ..] = head;
-        let len = u32::from_be_bytes(len) as usize;
-        let limit = if tag == TAG_DATA { DATA_BYTES_MAX } else { BODY_BYTES_MAX };
-        if len > limit {
-            return Err(super::Error::Protocol(format!("a frame of {len} bytes, where {limit} is the most")));
-        }
-        if tag == TAG_DATA {
-            self.pauses.get_or_insert_default();
-        }
-        let mut body = std::mem::take(&mut self.body);
-        body.resize(len, 0);
-        let filled = self.fill(&mut body);
-        self.body = body;
-        filled?;
-        if tag == TAG_DATA {
-            return Ok(Frame::Data);
-        }
-        Frame::parse(tag, &self.body).map_err(super::Error::Protocol)
-    }
-
-    /// As [`Read::read_exact`], and notes how long the stream let it wait.
-    fn fill(&mut self, mut room: &mut [u8]) -> io::Result<()> {
-        while !room.is_empty() {
-            let begin = Instant::now();
-            let len = match self.stream.read(room) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(len) => len,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            if let Some(pauses) = &mut self.pauses {
-                pauses.note(begin.elapsed());
-            }
-            room = &mut room[len..];
-        }
-        Ok(())
-    }
-
-    /// When nothing came while files were on their way.
-    pub fn take_pauses(&mut self) -> Pauses {
-        self.pauses.take().unwrap_or_default()
-    }
-
-    /// The bytes of the `Data` frame that [`Self::next_frame`] returned last.
-    #[must_use]
-    pub fn data(&self) -> &[u8] {
-        &self.body
-    }
-
-    /// The stream, for those who want to drain it.
-    pub fn stream_mut(&mut self) -> &mut R {
-        &mut self.stream
-    }
 }
 
 fn emit_entry(out: &mut Vec<u8>, entry: &Entry) {
