@@ -94,7 +94,7 @@ pub(crate) struct Sender {
     force: u32,
     /// The first time-out whose cause is not known yet: packets lost, or an answer late.
     doubt: Option<Instant>,
-    /// The last time-out was found to be late, and no round trip was measured since.
+    /// An answer was taken for that of an earlier transmission, and no round trip was measured since.
     was_late: bool,
     reaction: Reaction,
     /// The congestion window held something back since the last acknowledgement.

@@ -101,8 +101,11 @@ impl Sender {
             self.was_limited = true;
             return Err(verdict);
         }
-        // what goes alone waits for nobody, as long as the bucket is known to hold a packet
-        if self.flight.is_empty() && self.pacer.has_credit() {
+        // What goes alone waits for nobody, as long as the bucket is known to hold a packet. A repair does not wait for that
+        // either: it gives no sample (CDP-RTX-3), so what paces may be the round trip of an outage long over.
+        if self.flight.in_flight() == 0
+            && (self.flight.has_lost() || self.flight.is_empty() && self.pacer.has_credit())
+        {
             return Ok(());
         }
         if let Some(rate) = self.pacing_rate()

@@ -116,9 +116,8 @@ impl Sender {
         if progress.delivered > 0 {
             self.doubt = None;
         }
-        if verdict == Some(Verdict::Late) {
-            self.was_late = true;
-        } else {
+        self.was_late |= verdict == Some(Verdict::Late) || progress.spurious > 0;
+        if verdict != Some(Verdict::Late) {
             self.flight.trust_repeated(progress);
         }
         verdict

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weft_base::{Service, limits};
-use weft_proto::congestion::Settings;
+use weft_proto::congestion::{Kind as CongestionKind, Settings};
 use weft_proto::{Config, Error, SendError, State};
 use weft_wire::{FarSack, Header, Kind, Reason, Sack, Time, Tlvs};
 
@@ -192,6 +192,84 @@ fn an_echo_of_congestion_shrinks_the_window_once() {
     }
     let after = script.own.path_stats().congestion_window;
     assert!(after < before && after >= before / 2, "from {before} to {after}");
+}
+
+/// [CDP-RTX-3] What was sent again gives no sample, so after an outage the round trip that the pacer goes by is old: a repair
+/// with nothing else in flight does not wait for it.
+#[test]
+fn a_repair_that_is_alone_waits_for_no_pacer() {
+    const LONG: Duration = Duration::from_secs(4);
+    for congestion in [CongestionKind::Cubic, CongestionKind::Model] {
+        let config = Config { congestion, ..Config::new(Service::Stream, 1_444) };
+        let mut script = Script::server_to(&config, &generous_stream());
+        script.own.send(&vec![1; 1_444]).unwrap();
+        script.ack = script.take()[0].seq(true) + 1;
+        script.now += LONG;
+        script.say(Kind::Ack);
+        script.own.send(&vec![1; 16 * 1_444]).unwrap();
+        let mut sent = numbers(&script.take());
+        sent.extend(numbers(&script.pass(LONG / 2)));
+        assert!(sent.len() > 12, "{congestion:?}: only {} are lost", sent.len());
+        let end = sent[sent.len() - 1] + 1;
+        let mut repaired = Vec::new();
+        while repaired.is_empty() {
+            repaired = numbers(&script.next_timer());
+        }
+        while script.ack != end {
+            script.now += MS;
+            script.ack = repaired[repaired.len() - 1] + 1;
+            repaired = numbers(&script.say(Kind::Ack));
+            assert!(
+                !repaired.is_empty() || script.ack == end,
+                "{congestion:?}: nothing after {:?}",
+                script.ack
+            );
+        }
+    }
+}
+
+/// [CDP-RTX-5] On a path that has become quicker than it ever was every answer seems to be of an earlier transmission. Then
+/// what was sent again and lost again is not repaired one number a time-out.
+#[test]
+fn a_path_that_became_quick_is_no_reason_to_repair_by_time_outs() {
+    const LONG: Duration = Duration::from_millis(1_340);
+    const SENT: usize = 600;
+    let settings = Settings { initial_window: Some(1_100), ..Settings::default() };
+    let config =
+        Config { pacing: false, congestion_settings: settings, ..Config::new(Service::Stream, 1_444) };
+    let mut script = Script::embryo(&config, &generous_stream());
+    script.now += LONG;
+    script.say(Kind::Ack);
+    script.own.send(&vec![1; SENT * 1_444]).unwrap();
+    let sent = numbers(&script.take());
+    assert_eq!(sent.len(), SENT);
+    // The peer holds the numbers from 474 to 512, and none of what is sent again at first.
+    let mut arrived = [false; SENT];
+    arrived[474..=512].fill(true);
+    let answer = |script: &mut Script, arrived: &[bool; SENT]| {
+        let una = arrived.iter().position(|arrived| !arrived).unwrap_or(SENT);
+        script.ack = sent[0] + una as u64;
+        let held = (0..limits::SACK_BITS).filter(|&bit| arrived.get(una + 1 + bit as usize) == Some(&true));
+        let tlvs = Tlvs { sack: Some(Sack::from_held(held)), ..Tlvs::default() };
+        let packet = script.control(&script.header(Kind::Ack), &tlvs);
+        numbers(&script.hear(packet))
+    };
+    script.now += LONG;
+    answer(&mut script, &arrived);
+    let again = script.pass(LONG / 2);
+    assert!(again.len() > 400, "{} are sent again, and lost", again.len());
+    // Two, and the tail probe before each.
+    let mut time_outs = 0;
+    while arrived.contains(&false) {
+        let mut told = numbers(&script.next_timer());
+        time_outs += u32::from(!told.is_empty());
+        assert!(time_outs < 5, "after {time_outs} {} have arrived", arrived.iter().filter(|&&at| at).count());
+        while !told.is_empty() {
+            script.now += MS;
+            arrived.iter_mut().zip(&sent).for_each(|(arrived, number)| *arrived |= told.contains(number));
+            told = answer(&mut script, &arrived);
+        }
+    }
 }
 
 /// [CDP-SEQ-6] [CDP-SEQ-7] [CDP-HDR-5] A number is repeated with the same data, and with the present ACK and seal.
