@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use weft_base::{Address, FlowKey, Instant, NodeId, Port, Seq, Service};
 use weft_proto::{Config, Connection, Listener, RecvError, Secret, SendError, State, Verdict, refusal_of};
-use weft_wire::{Encapsulation, Kind, Packet, Reason, Refused, emit};
+use weft_wire::{Encapsulation, Packet, Reason, Refused, emit};
 
 #[path = "forge.rs"]
 mod forge;
@@ -294,9 +294,7 @@ impl World {
             }
         };
         let expected = if end == CLIENT { flow() } else { flow().reversed() };
-        let gives_way = |connection: &Connection| {
-            connection.is_finished() || (packet.kind() == Kind::Syn && connection.yields_to_syn())
-        };
+        let gives_way = |connection: &Connection| connection.is_finished() || connection.yields_to(&packet);
         if self.ends[end].as_ref().is_some_and(gives_way) {
             self.ends[end] = None;
         }

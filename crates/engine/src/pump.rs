@@ -10,7 +10,7 @@ use std::time::Duration;
 use weft_base::{FlowKey, Instant};
 use weft_link::Interest as LinkInterest;
 use weft_proto::{Event, State};
-use weft_wire::{Kind, Packet};
+use weft_wire::Packet;
 
 use crate::core::Core;
 use crate::gather::{self, LISTED};
@@ -24,7 +24,7 @@ use crate::waiters::Interest;
 const LINK_PATIENCE: Duration = Duration::from_millis(5);
 
 impl Core {
-    /// Hands a packet to the machine, which takes its data. True if it is a SYN that takes the place of a connection that is over.
+    /// Hands a packet to the machine, which takes its data. True if it is a SYN for the place of a connection that is over.
     pub(crate) fn handle(
         &self,
         slot: &Arc<Slot>,
@@ -39,8 +39,8 @@ impl Core {
             Some(side) => side.path_from(from),
         };
         if let Some(path) = path {
-            if packet.kind() == Kind::Syn && live.connection.yields_to_syn() {
-                self.make_way(slot, live, out);
+            if live.connection.yields_to(packet) {
+                self.make_way(slot, live, packet, out);
                 return true;
             }
             live.connection.take_packet_by(now, packet, path);
@@ -63,8 +63,8 @@ impl Core {
         if !self.may_come(packet, from) {
             return false;
         }
-        if packet.kind() == Kind::Syn && live.connection.yields_to_syn() {
-            self.make_way(slot, live, out);
+        if live.connection.yields_to(packet) {
+            self.make_way(slot, live, packet, out);
             return true;
         }
         let before = live.connection.stats(now).packets_received;
@@ -80,9 +80,13 @@ impl Core {
         false
     }
 
-    /// [CDP-ST-48] [CDP-ST-G] Forgets a connection that is over in favour of a new SYN.
+    /// [CDP-ST-48] [CDP-ST-G] Forgets a connection that is over in favour of a new SYN, where a listener has the port. Elsewhere
+    /// it stays, and the SYN is refused as if it were not there.
     #[cold]
-    fn make_way(&self, slot: &Arc<Slot>, live: &mut Live, out: &mut Outbox) {
+    fn make_way(&self, slot: &Arc<Slot>, live: &mut Live, syn: &Packet, out: &mut Outbox) {
+        if !self.listeners.read().contains_key(&syn.header().destination.port) {
+            return;
+        }
         live.connection.forget();
         self.publish(slot, live, 0, out);
         self.look_at_end(slot, live, out);
@@ -92,7 +96,7 @@ impl Core {
     /// Whether a new connection may take this flow; one that is over makes way for it ([CDP-ST-G]).
     pub(crate) fn make_free(&self, flow: &FlowKey) -> bool {
         let Some(slot) = self.table.find(flow) else { return true };
-        if !slot.look().connection.yields_to_syn() {
+        if !slot.look().connection.is_over() {
             return false;
         }
         let mut live = slot.lock();

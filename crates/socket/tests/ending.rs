@@ -7,14 +7,59 @@ mod common;
 #[allow(dead_code, reason = "each test file uses its part")]
 mod stopwatch;
 
-use std::sync::Arc;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use common::{PATIENCE, Pair, node, wait_until};
 use stopwatch::{Stopwatch, judge};
-use weft_socket::link::{Fault, Faults, Hub};
-use weft_socket::{EndReason, Node, Options, RecvError};
+use weft_socket::link::{Endpoint, Fault, Faults, Hub, Link, LinkInfo, RecvBatch, SendBatch};
+use weft_socket::{ConnectError, EndReason, Node, Options, RecvError};
+
+/// A link that keeps the first packet that it sent, and can send it again.
+#[cfg(test)]
+struct Again {
+    link: Endpoint,
+    first: Mutex<Option<(SocketAddr, Vec<u8>)>>,
+}
+
+#[cfg(test)]
+impl Again {
+    fn send_first_again(&self) {
+        let first = self.first.lock().unwrap();
+        let (to, bytes) = first.as_ref().unwrap();
+        let mut batch = SendBatch::new();
+        batch.heads_mut().extend_from_slice(bytes);
+        batch.push_laid(*to, 0..bytes.len(), false);
+        assert_eq!(self.link.send(&mut batch).unwrap(), 1);
+    }
+}
+
+#[cfg(test)]
+impl Link for Again {
+    fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        self.link.recv(batch)
+    }
+
+    fn send(&self, batch: &mut SendBatch) -> io::Result<usize> {
+        let mut first = self.first.lock().unwrap();
+        if let Some(frame) = batch.iter().next() {
+            first.get_or_insert_with(|| (frame.to, [frame.head, frame.body].concat()));
+        }
+        self.link.send(batch)
+    }
+
+    fn info(&self) -> LinkInfo {
+        self.link.info()
+    }
+
+    fn poll_fd(&self) -> Option<RawFd> {
+        self.link.poll_fd()
+    }
+}
 
 /// [CDP-ST-H] A thread that fails with a connection in its hands is no orderly end: RST|ACK with REASON 4. What had
 /// arrived before stays readable ([CDP-ERR-2]).
@@ -71,6 +116,35 @@ fn a_peer_that_missed_the_answer_to_its_close_gets_another() {
         let result = connected.close_timeout(PATIENCE).unwrap();
         if result.confirmed { Ok(()) } else { Err(format!("{result:?}")) }
     });
+}
+
+/// [CDP-ST-48] [CDP-ST-G] The SYN that began a connection comes again, late: the connection stays in QUIET. A new one for its ports
+/// that nobody listens for is refused, and does not end it either.
+#[test]
+fn only_a_new_syn_to_a_listener_ends_quiet() {
+    let hub = Hub::new(1_500);
+    let link = Arc::new(Again { link: hub.endpoint().unwrap(), first: Mutex::default() });
+    let server = Node::builder().link(Arc::new(hub.endpoint().unwrap())).open().unwrap();
+    let client = Node::builder().link(link.clone()).open().unwrap();
+    let Pair { server, client, listener, accepted, connected } =
+        Pair::between(server, client, &Options::stream());
+    let own_port = connected.local_address().port.get();
+    let target = (server.underlay(), listener.local_address().port);
+    connected.close_timeout(PATIENCE).unwrap();
+    accepted.close_timeout(PATIENCE).unwrap();
+    wait_until("the server is quiet", || server.stats().quiet == 1);
+
+    link.send_first_again();
+    // What comes after it on the same link shows that it was handled.
+    let after = client.connect(target, &Options::stream()).unwrap();
+    let after = (after, listener.accept_timeout(PATIENCE).unwrap());
+    assert_eq!((server.stats().quiet, server.stats().listeners[0].half_open), (1, 0));
+
+    drop(listener);
+    let refused = client.connect(target, &Options::stream().local_port(own_port)).unwrap_err();
+    assert!(matches!(refused, ConnectError::Refused { .. }), "{refused:?}");
+    assert_eq!(server.stats().quiet, 1);
+    drop(after);
 }
 
 /// [CDP-ST-C] In QUIET an end keeps no buffers, so it promises no memory either.

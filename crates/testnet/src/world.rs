@@ -245,7 +245,7 @@ impl World {
             return Ok(());
         }
         if let Some(&old) = self.nodes[node].table.get(&flow) {
-            let yields = self.ends[old].connection.as_ref().is_some_and(Connection::yields_to_syn);
+            let yields = self.ends[old].connection.as_ref().is_some_and(Connection::is_over);
             if !yields {
                 return Ok(()); // the port is in use: EADDRINUSE
             }

@@ -1,7 +1,7 @@
 //! The close: FIN, the two-way exchange, QUIET (rows 28 to 49).
 
 use weft_base::Instant;
-use weft_wire::Reason;
+use weft_wire::{Kind, Packet, Reason};
 
 use super::{Connection, Event};
 use crate::error::Error;
@@ -149,11 +149,19 @@ impl Connection {
         }
     }
 
-    /// Whether a new SYN for the same ports takes the place of this connection (row 48).
-    ///
-    /// [CDP-ST-G] In QUIET and CLOSED it does, at once: random initial numbers make a waiting time needless.
+    /// Whether another connection may have the same ports: in QUIET and CLOSED, at once.
     #[must_use]
-    pub fn yields_to_syn(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         matches!(self.state, State::Quiet | State::Closed)
+    }
+
+    /// Whether the packet is a new SYN for the same ports, which takes the place of this connection (row 48).
+    ///
+    /// [CDP-ST-G] In QUIET and CLOSED it does, at once: random initial numbers make a waiting time needless. The SYN that began
+    /// this connection is not new, however late it comes again.
+    #[inline]
+    #[must_use]
+    pub fn yields_to(&self, packet: &Packet) -> bool {
+        packet.kind() == Kind::Syn && self.is_over() && packet.seq(false) != self.irs
     }
 }

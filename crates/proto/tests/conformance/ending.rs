@@ -6,7 +6,7 @@ use weft_base::{Seq, Service};
 use weft_proto::{Config, Error, Event, RecvError, State, Waited};
 use weft_wire::{Header, Kind, Packet, Reason, Tlvs};
 
-use crate::peer::{MS, Script, flow, generous, kinds, syn};
+use crate::peer::{MS, PEER_ISS, Script, flow, generous, kinds, syn};
 
 fn datagrams() -> Config {
     Config { probe_mtu: false, ..Config::new(Service::Datagram, 1_444) }
@@ -109,19 +109,26 @@ fn late_resets_end_nothing() {
     assert_eq!(script.own.state(), State::Quiet);
 }
 
-/// [CDP-ST-48] [CDP-ST-G] In QUIET and CLOSED a new SYN takes the place at once; in a live connection it does not.
+/// [CDP-ST-48] [CDP-ST-G] In QUIET and CLOSED a new SYN takes the place at once; in a live connection it does not, and the SYN
+/// that began the connection never does.
 #[test]
-fn only_a_dead_connection_yields_to_a_syn() {
+fn only_a_dead_connection_yields_and_only_to_a_new_syn() {
     let mut script = Script::server(&datagrams());
-    assert!(!script.own.yields_to_syn());
+    let begin = syn(&generous());
+    let header = Header { seq: PEER_ISS + 1_000, ..*begin.header() };
+    let new = script.control(&header, &generous());
+    assert!(!script.own.yields_to(&new));
     script.say(Kind::Fin);
-    assert!(!script.own.yields_to_syn());
+    assert!(!script.own.yields_to(&new));
     script.own.close(script.now);
-    assert!(script.own.yields_to_syn());
+    let data = script.data_at(script.seq, true, b"no SYN");
+    assert!(script.own.yields_to(&new) && !script.own.yields_to(&begin) && !script.own.yields_to(&data));
     script.take();
-    assert_eq!(script.hear(syn(&generous())), [], "the table hands it to the listener, not to us");
+    assert_eq!(script.hear(begin), [], "it says nothing new");
+    script.now += MS * 100;
+    assert_eq!(kinds(&script.say(Kind::Fin)), [Kind::Ack], "and QUIET goes on");
     script.own.forget();
-    assert!(script.own.yields_to_syn());
+    assert!(script.own.yields_to(&new));
 }
 
 /// [CDP-ST-39] A reset in FIN_WAIT makes the close unconfirmed, which is not an error.

@@ -87,8 +87,11 @@ impl Pair {
 
     fn deliver(&mut self, flying: &Flying) -> Result<(), Violation> {
         let side = flying.to;
-        let yields = self.sides[side].connection.as_ref().is_none_or(Connection::yields_to_syn);
-        let makes_way = flying.packet.kind() == Kind::Syn && side == 1 && self.listener.is_some() && yields;
+        let yields = self.sides[side]
+            .connection
+            .as_ref()
+            .is_none_or(|connection| connection.yields_to(&flying.packet));
+        let makes_way = side == 1 && self.listener.is_some() && yields;
         let is_there =
             self.sides[side].connection.as_ref().is_some_and(|connection| !connection.is_finished());
         if !is_there || makes_way {

@@ -90,9 +90,8 @@ impl World {
 
     /// [CDP-ST-48] A new SYN to a listener takes the place of a connection in QUIET or CLOSED.
     fn makes_way(&self, node: usize, end: usize, packet: &Packet) -> bool {
-        packet.kind() == Kind::Syn
-            && self.nodes[node].listeners.contains_key(&packet.flow().local.port.get())
-            && self.ends[end].connection.as_ref().is_none_or(Connection::yields_to_syn)
+        self.nodes[node].listeners.contains_key(&packet.flow().local.port.get())
+            && self.ends[end].connection.as_ref().is_none_or(|connection| connection.yields_to(packet))
     }
 
     fn deliver(&mut self, end: usize, packet: &Packet, arrival: &Arrival) {
