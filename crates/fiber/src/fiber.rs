@@ -94,7 +94,7 @@ impl Fiber {
     pub fn detach(&self) -> Result<(), DetachError> {
         let block = self.block();
         block.latch.refuse().map_err(detach_error)?;
-        self.shared().detached.fetch_add(1, Ordering::AcqRel);
+        self.shared().note_detached();
         Ok(())
     }
 
@@ -105,7 +105,7 @@ impl Fiber {
     /// [`DetachError`] if it is attached or has ended.
     pub fn attach(&self) -> Result<(), DetachError> {
         self.block().latch.allow().map_err(detach_error)?;
-        self.shared().detached.fetch_sub(1, Ordering::AcqRel);
+        self.shared().note_detached_no_more();
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle as ThreadHandle;
 use std::time::{Duration, Instant};
@@ -45,8 +45,8 @@ pub(crate) struct Shared {
     pub(crate) spins: u32,
     /// Workers without a fiber.
     pub(crate) hungry: AtomicUsize,
-    /// Fibers that live and are detached.
-    pub(crate) detached: AtomicI64,
+    /// How often a fiber was detached, and how often one was attached again or ended as such.
+    detached: (AtomicU64, AtomicU64),
     /// Fibers spawned by threads that are no workers.
     spawned_outside: AtomicU64,
     stage: AtomicU8,
@@ -112,13 +112,32 @@ impl Shared {
     /// Fibers that live, as the counters say at this moment.
     pub(crate) fn live(&self) -> u64 {
         // What ended is counted first: what ends meanwhile makes the answer too large, never too small.
-        let finished: u64 = self.workers.iter().map(|worker| worker.finished.load(Ordering::Acquire)).sum();
+        let finished = self.finished();
         self.spawned().saturating_sub(finished)
     }
 
+    fn finished(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.finished.load(Ordering::Acquire)).sum()
+    }
+
+    /// Fibers that live and are attached: never too few, whatever happens between the looks at the counters. What makes the
+    /// number smaller is looked at first.
     fn live_attached(&self) -> u64 {
-        let detached = self.detached.load(Ordering::Acquire).max(0).unsigned_abs();
-        self.live().saturating_sub(detached)
+        let (begun, ended) = &self.detached;
+        let finished = self.finished();
+        let begun = begun.load(Ordering::Acquire);
+        let spawned = self.spawned();
+        (spawned + ended.load(Ordering::Acquire)).saturating_sub(finished + begun)
+    }
+
+    /// A fiber is detached from now on.
+    pub(crate) fn note_detached(&self) {
+        self.detached.0.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A detached fiber is attached again, or ends.
+    pub(crate) fn note_detached_no_more(&self) {
+        self.detached.1.fetch_add(1, Ordering::AcqRel);
     }
 
     /// A number for a fiber that is spawned by a thread that is no worker.
@@ -166,7 +185,7 @@ impl Runtime {
             region_size: region_size(config.stack_size),
             spins: config.spins,
             hungry: AtomicUsize::new(0),
-            detached: AtomicI64::new(0),
+            detached: (AtomicU64::new(0), AtomicU64::new(0)),
             spawned_outside: AtomicU64::new(0),
             stage: AtomicU8::new(Stage::Running as u8),
             started: Instant::now(),

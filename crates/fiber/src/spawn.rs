@@ -190,7 +190,7 @@ impl<'a> Spawn<'a> {
             fiber.bound_to.store(u32::try_from(worker + 1).unwrap_or(0), Ordering::Relaxed);
         }
         if self.is_detached && fiber.latch.refuse().is_ok() {
-            shared.detached.fetch_add(1, Ordering::Relaxed);
+            shared.note_detached();
         }
         if self.is_measured {
             fiber.region.discard_below();

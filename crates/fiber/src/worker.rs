@@ -36,6 +36,7 @@ use weft_sync::Parker;
 use weft_sync::scheduler::Driver;
 
 use crate::block::{Block, CANCELLED};
+use crate::fiber::Fiber;
 use crate::inbox::Inbox;
 use crate::lane::Lane;
 use crate::queue::{Line, Queue};
@@ -355,6 +356,9 @@ fn make_ready_elsewhere(block: NonNull<Block>, fiber: &Block, here: *const Worke
     {
         return here.push(block);
     }
-    // SAFETY: a fiber that has slept has a home, which lives as long as any fiber of the runtime.
+    // Once it is delivered it may run to its end, and the runtime with it: this reference keeps the worker that is rung.
+    let kept = Fiber::share(block);
+    // SAFETY: a fiber that has slept has a home, which lives as long as any fiber of the runtime is referred to.
     unsafe { &*fiber.home.load(Ordering::Relaxed) }.deliver(block);
+    drop(kept);
 }

@@ -104,17 +104,20 @@ impl Node {
         self.is_listed.with_mut(|listed| unsafe { *listed = value });
     }
 
-    /// Ends its wait; `None` if that has ended already.
+    /// Ends its wait; `None` if that has ended already. From then on the one who waited may be gone, and a thread's node with
+    /// it: whom to wake is taken before.
     #[inline]
     fn claim(&self) -> Option<Woken> {
-        let found = claim(&self.word, word::SIGNALLED);
-        match (found, &self.party) {
+        let woken = match &self.party {
+            Party::Thread(unparker) => Woken::Thread(unparker.clone()),
+            #[cfg(not(loom))]
+            Party::Fiber(block) => Woken::Fiber(*block),
+        };
+        match (claim(&self.word, word::SIGNALLED), woken) {
             (Claim::Late, _) => None,
-            (_, Party::Thread(unparker)) => Some(Woken::Thread(unparker.clone())),
             #[cfg(not(loom))]
-            (Claim::Asleep, Party::Fiber(block)) => Some(Woken::Fiber(*block)),
-            #[cfg(not(loom))]
-            (Claim::Awake, Party::Fiber(_)) => Some(Woken::Awake),
+            (Claim::Awake, Woken::Fiber(_)) => Some(Woken::Awake),
+            (_, woken) => Some(woken),
         }
     }
 }
@@ -179,13 +182,17 @@ impl WaitList {
     /// Takes up to a batch of those that came in `round` or before.
     pub(crate) fn pop_batch(&mut self, round: usize) -> Batch {
         let mut batch = Batch { woken: [const { None }; Batch::SIZE], len: 0 };
-        // SAFETY: listed nodes live.
-        let first =
-            |list: &Self| NonNull::new(list.head.cast_mut()).map(|node| unsafe { node.as_ref() }.round());
-        while batch.len < Batch::SIZE && first(self).is_some_and(|came| came <= round) {
-            let Some(woken) = self.pop() else { break };
-            batch.woken[batch.len] = Some(woken);
-            batch.len += 1;
+        while let Some(node) = NonNull::new(self.head.cast_mut()).filter(|_| batch.len < Batch::SIZE) {
+            // SAFETY: listed nodes live.
+            let node = unsafe { node.as_ref() };
+            if node.round() > round {
+                break;
+            }
+            self.unlink(node);
+            if let Some(woken) = node.claim() {
+                batch.woken[batch.len] = Some(woken);
+                batch.len += 1;
+            }
         }
         batch
     }
@@ -234,5 +241,34 @@ pub(crate) fn release(mut pop_batch: impl FnMut() -> Batch) {
         if is_last {
             return;
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use weft_sync::Parker;
+    use weft_sync::face::atomic::Ordering;
+
+    use super::*;
+
+    /// One of an earlier round gave up waiting and has not taken its node out yet.
+    #[test]
+    fn a_batch_takes_nobody_who_came_later() {
+        let parker = Parker::new();
+        let [early, late] = [0, 1].map(|round| {
+            let node = Box::new(Node::of_thread(parker.unparker()));
+            node.set_round(round);
+            node
+        });
+        let mut list = WaitList::new();
+        // SAFETY: the nodes outlive the list.
+        unsafe { list.push(&early) };
+        // SAFETY: as above.
+        unsafe { list.push(&late) };
+        early.word().store(word::TIMED_OUT, Ordering::Relaxed);
+        assert_eq!(list.pop_batch(0).len, 0);
+        assert!(!early.is_listed() && late.is_listed());
+        assert_eq!(list.pop_batch(1).len, 1);
+        assert!(list.is_empty());
     }
 }

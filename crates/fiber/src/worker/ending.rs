@@ -33,9 +33,9 @@ impl Worker {
     #[inline(always)]
     fn count_end(&self, fiber: &Block) {
         if fiber.latch.is_refused() {
-            self.shared().detached.fetch_sub(1, Ordering::Relaxed);
+            self.shared().note_detached_no_more();
         }
-        self.finished.store(self.finished.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.finished.store(self.finished.load(Ordering::Relaxed) + 1, Ordering::Release);
         fiber.life.end();
     }
 

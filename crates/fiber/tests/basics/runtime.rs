@@ -26,6 +26,26 @@ fn the_runtime_waits_for_attached_fibers_and_cancels_detached_ones() {
     assert_eq!((finished.load(Ordering::SeqCst), dropped.load(Ordering::SeqCst)), (1, 1));
 }
 
+/// Detached fibers come and go between the looks of the thread that ends the runtime.
+#[test]
+fn detached_fibers_that_come_and_go_do_not_end_an_attached_one() {
+    for _ in 0..20 {
+        let runtime = Runtime::builder().workers(2).build().unwrap();
+        let attached = runtime
+            .spawn(|| {
+                let begin = Instant::now();
+                while begin.elapsed() < Duration::from_millis(20) {
+                    Spawn::new().detached().spawn(|| ()).unwrap();
+                    yield_now();
+                }
+                7
+            })
+            .unwrap();
+        drop(runtime);
+        assert_eq!(attached.join().unwrap(), 7);
+    }
+}
+
 #[test]
 fn the_limit_is_an_error_and_not_the_end() {
     let runtime = Runtime::builder().fiber_limit(10).build().unwrap();
