@@ -268,25 +268,14 @@ impl Udp {
                 }
                 Ok(Arrival::Nothing)
             }
-            // What ICMP told of a packet sent earlier, or a datagram with a bad checksum: neither harms the socket.
-            Some(
-                libc::ECONNREFUSED
-                | libc::EHOSTUNREACH
-                | libc::ENETUNREACH
-                | libc::EHOSTDOWN
-                | libc::ENETDOWN
-                | libc::EMSGSIZE
-                | libc::EPROTO
-                | libc::ENOPROTOOPT
-                | libc::EACCES
-                | libc::ENOMEM
-                | libc::ENOBUFS,
-            ) => {
+            Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT) | None => Err(io::Error::from(error.kind())),
+            // What ICMP told of a packet sent earlier, by any of its codes; a datagram with a bad checksum; no memory. None harms the
+            // socket, but what is told stays there until it is read, and the descriptor is ready as long.
+            Some(_) => {
                 self.counters.receive_errors.add(1);
                 self.read_reports(batch);
                 Ok(Arrival::Again)
             }
-            _ => Err(io::Error::from(error.kind())),
         }
     }
 

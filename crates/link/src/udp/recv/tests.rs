@@ -1,7 +1,11 @@
 //! The second socket, as the link uses it on the loopback interface.
 
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
 use super::*;
-use crate::{Link, SendBatch, UdpOptions, wait};
+use crate::{Interest, Link, SendBatch, UdpOptions, wait, wait_for};
 
 fn send(from: &Udp, to: SocketAddr) {
     let mut batch = SendBatch::new();
@@ -124,4 +128,46 @@ fn packets_keep_their_sender_while_peers_take_turns_with_the_second_socket() {
             assert!(rounds < 100_000, "it never gets there");
         }
     }
+}
+
+/// "Destination unreachable" with `code`, about a UDP packet that `from` is said to have sent.
+fn unreachable(code: u8, from: u16) -> Vec<u8> {
+    let [high, low] = from.to_be_bytes();
+    let mut about = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 127, 0, 0, 1, 127, 0, 0, 2];
+    about.extend([high, low, 0x27, 0x0F, 0, 8, 0, 0]);
+    let sum_up = |bytes: &[u8]| -> u16 {
+        let sum: u32 = bytes.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+        !u16::try_from((sum & 0xFFFF) + (sum >> 16)).unwrap_or_default()
+    };
+    let sum = sum_up(&about[..20]).to_be_bytes();
+    about[10..12].copy_from_slice(&sum);
+    let mut message = vec![3, code, 0, 0, 0, 0, 0, 0];
+    message.extend(about);
+    let sum = sum_up(&message).to_be_bytes();
+    message[2..4].copy_from_slice(&sum);
+    message
+}
+
+/// Whatever ICMP says of a packet is read and dropped: a leader that sleeps on the descriptor would not sleep otherwise.
+#[test]
+fn no_code_of_icmp_leaves_the_descriptor_ready() {
+    let raw = match Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)) {
+        Ok(raw) => raw,
+        Err(error) => return eprintln!("SKIPPED: raw sockets are not permitted ({error}); run as root"),
+    };
+    let host: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let link = Udp::bind(host).unwrap();
+    let fd = link.poll_fd().unwrap();
+    let is_ready = |limit: Duration| wait_for(&mut [Interest::readable(fd)], Some(limit)).unwrap() == 1;
+    let mut batch = RecvBatch::new();
+    let mut told = 0;
+    for code in 0..=15 {
+        raw.send_to(&unreachable(code, link.local.port()), &host.into()).unwrap();
+        told += u32::from(is_ready(Duration::from_millis(200)));
+        for _ in 0..2 {
+            assert_eq!(link.recv(&mut batch).unwrap(), 0, "code {code}");
+        }
+        assert!(!is_ready(Duration::ZERO), "code {code} is not read");
+    }
+    assert!(told >= 5, "the kernel told of {told} of 16 codes");
 }
