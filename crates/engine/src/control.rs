@@ -9,18 +9,22 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use weft_link::{Interest, Waker, wait_for};
 
 /// How long a peer on the control socket is waited for, which is longer than a busy machine stands still, and one that was
 /// asked for more than the usual.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LONG_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the thread leaves a socket alone that failed, as it does while the process has no descriptor left.
+const PAUSE: Duration = Duration::from_millis(100);
 /// How long a question is waited for of those who neither ask nor say that they will not.
 const QUESTION_PATIENCE: Duration = Duration::from_secs(1);
 /// The longest question, in bytes.
@@ -36,7 +40,7 @@ pub type Describe = Arc<dyn Fn(&str) -> String + Send + Sync>;
 /// A control socket that answers until it is dropped.
 pub struct Control {
     path: PathBuf,
-    is_stopping: Arc<AtomicBool>,
+    stop: Arc<Waker>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -48,13 +52,14 @@ impl Control {
     pub fn open(name: &str, describe: Describe) -> io::Result<Self> {
         let path = path_of(name)?;
         let listener = bind(&path, name)?;
-        let is_stopping = Arc::new(AtomicBool::new(false));
-        let stop = is_stopping.clone();
+        listener.set_nonblocking(true)?;
+        let stop = Arc::new(Waker::new()?);
+        let stopped = stop.clone();
         let thread = std::thread::Builder::new()
             .name("weft-stat".into())
             .stack_size(256 << 10)
-            .spawn(move || answer(&listener, &stop, &describe))?;
-        Ok(Self { path, is_stopping, thread: Some(thread) })
+            .spawn(move || answer_all(&listener, &stopped, &describe))?;
+        Ok(Self { path, stop, thread: Some(thread) })
     }
 }
 
@@ -78,17 +83,26 @@ fn lock() -> io::Result<File> {
     Ok(directory)
 }
 
-fn answer(listener: &UnixListener, stop: &AtomicBool, describe: &Describe) {
-    for stream in listener.incoming() {
-        if stop.load(Ordering::SeqCst) {
+fn answer_all(listener: &UnixListener, stop: &Waker, describe: &Describe) {
+    loop {
+        let mut fds = [listener.as_raw_fd(), stop.fd()].map(Interest::readable);
+        let is_told = wait_for(&mut fds, None).is_ok();
+        if fds[1].is_ready {
             return;
         }
-        let Ok(mut stream) = stream else { continue };
-        // A reader that goes away, or does not read, gets no more.
-        let _ = stream.set_write_timeout(Some(PATIENCE));
-        let question = question(&stream);
-        let _ = stream.write_all(describe(&question).as_bytes());
+        match listener.accept() {
+            Ok((stream, _)) => answer(stream, describe),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && is_told => {}
+            Err(_) => std::thread::sleep(PAUSE),
+        }
     }
+}
+
+fn answer(mut stream: UnixStream, describe: &Describe) {
+    // A reader that goes away, or does not read, gets no more.
+    let _ = stream.set_write_timeout(Some(PATIENCE));
+    let question = question(&stream);
+    let _ = stream.write_all(describe(&question).as_bytes());
 }
 
 /// What a peer asks; empty if it asks nothing, or what no question is.
@@ -104,9 +118,7 @@ impl Drop for Control {
     fn drop(&mut self) {
         // Without the lock somebody who lists may remove the file first.
         let alone = lock();
-        self.is_stopping.store(true, Ordering::SeqCst);
-        // Ends the accept.
-        let _ = UnixStream::connect(&self.path);
+        self.stop.wake();
         let _ = std::fs::remove_file(&self.path);
         drop(alone);
         // Some peer may be in the midst of an answer.
@@ -223,6 +235,18 @@ mod tests {
         drop(control);
         assert!(query(&name, "").is_err());
         assert!(!list().unwrap().contains(&name));
+    }
+
+    #[test]
+    fn a_node_ends_also_when_its_file_is_gone() {
+        let control = Control::open(&own_name("gone"), Arc::new(|_| String::new())).unwrap();
+        std::fs::remove_file(&control.path).unwrap();
+        let (ended, end) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            drop(control);
+            ended.send(())
+        });
+        assert!(end.recv_timeout(LONG_PATIENCE).is_ok());
     }
 
     #[test]

@@ -183,6 +183,9 @@ impl Core {
             let mut intake = Intake { packets: &mut packets, checked: &mut checked, last: &mut None };
             self.take_in(port, &mut intake, clock::now(), out);
             self.finish(port, out);
+            // A lane that never runs dry must not keep those asleep for whom something came. Who is woken here and runs a turn
+            // finds the lane held, and goes on.
+            out.give_wakes();
             lanes.waiting.fetch_sub(count, Ordering::Release);
             worked += count;
         }

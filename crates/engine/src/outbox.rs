@@ -49,11 +49,16 @@ impl Outbox {
     /// Gives the wakes and puts the outbox back. No lock is held.
     pub(crate) fn put_back(mut self: Box<Self>) {
         debug_assert!(!self.has_work() && self.touched.is_empty());
+        self.give_wakes();
+        // At the end of a thread there is no place any more, and the outbox goes with it.
+        let _ = OUTBOX.try_with(|place| place.set(Some(self)));
+    }
+
+    /// Gives the wakes. No lock of a slot is held.
+    pub(crate) fn give_wakes(&mut self) {
         while let Some(wake) = self.wakes.pop() {
             wake.run();
         }
-        // At the end of a thread there is no place any more, and the outbox goes with it.
-        let _ = OUTBOX.try_with(|place| place.set(Some(self)));
     }
 
     /// Whether something is left to do without locks.
