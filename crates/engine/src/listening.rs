@@ -102,18 +102,24 @@ impl Listening {
         (verdict, slots)
     }
 
-    /// An embryo has finished its open.
-    pub(crate) fn take_in(&self, slot: Arc<Slot>, wakes: &mut Vec<Wake>) {
+    /// An embryo has finished its open. As for [`Listening::enqueue`].
+    pub(crate) fn take_in(&self, slot: Arc<Slot>, wakes: &mut Vec<Wake>) -> Option<Arc<Slot>> {
         self.half_open.fetch_sub(1, Ordering::Relaxed);
         self.machine.lock().note_ready();
-        self.enqueue(slot, wakes);
+        self.enqueue(slot, wakes)
     }
 
-    /// A connection waits for `accept` from now on.
-    pub(crate) fn enqueue(&self, slot: Arc<Slot>, wakes: &mut Vec<Wake>) {
+    /// A connection waits for `accept` from now on. Given back where the listener has closed since the connection's first packet was
+    /// looked at: nobody would ever take it out.
+    pub(crate) fn enqueue(&self, slot: Arc<Slot>, wakes: &mut Vec<Wake>) -> Option<Arc<Slot>> {
         let mut queue = self.queue.lock();
+        // Whoever closes says so before the queue is emptied.
+        if self.is_closed() {
+            return Some(slot);
+        }
         queue.push_back(slot);
         self.waiters.set(Interest::Readable.bit(), Interest::Readable.bit(), wakes);
+        None
     }
 
     /// An embryo was dropped before its open was finished.
@@ -163,4 +169,43 @@ fn key() -> std::io::Result<[u8; 32]> {
         part.copy_from_slice(&random::u64()?.to_le_bytes());
     }
     Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use weft_base::Port;
+    use weft_link::{Hub, Link};
+
+    use super::*;
+    use crate::outbox::Outbox;
+    use crate::{Engine, Settings, Target};
+
+    /// [CDP-ST-9] A turn that had found the listener before it closed brings its connection afterwards.
+    #[test]
+    fn a_connection_that_comes_up_as_its_listener_closes_is_reset() {
+        let hub = Hub::new(1_500);
+        let engine = || {
+            let link: Arc<dyn Link> = Arc::new(hub.endpoint().unwrap());
+            Engine::open(Settings { links: vec![link], ..Settings::default() }).unwrap()
+        };
+        let (server, client) = (engine(), engine());
+        let config = |engine: &Engine| Config::new(Service::Datagram, engine.mss());
+        let listening = server.listen(Some(Port::ECHO), config(&server), Gather::Off).unwrap();
+        let there = Target { node: Some(server.node()), at: Some(server.underlay()), port: Port::ECHO };
+        let connected = client.connect(there, None, config(&client), Gather::Off).unwrap();
+        let limit = || Some(client.now() + Duration::from_secs(20));
+        assert!(server.wait_accept(&listening, limit()));
+        let slot = server.accept(&listening).unwrap();
+        server.unlisten(&listening);
+
+        let mut out = Outbox::take();
+        out.unaccepted.extend(listening.enqueue(slot.clone(), &mut out.wakes));
+        assert_eq!((out.unaccepted.len(), listening.waiting()), (1, 0));
+        server.core().finish(server.core().port(slot.home()), &mut out);
+        out.put_back();
+        assert!(client.wait(&connected, Interest::Closed, limit()));
+        assert!(slot.is_removed());
+    }
 }

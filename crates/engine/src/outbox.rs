@@ -32,6 +32,8 @@ pub(crate) struct Outbox {
     pub(crate) wakes: Vec<Wake>,
     /// Slots in QUIET that have to make room for others.
     pub(crate) crowded_out: Vec<Arc<Slot>>,
+    /// Slots whose listener closed while they came up.
+    pub(crate) unaccepted: Vec<Arc<Slot>>,
     /// Slots that a turn handed packets to.
     pub(crate) touched: Vec<Arc<Slot>>,
 }
@@ -64,7 +66,10 @@ impl Outbox {
     /// Whether something is left to do without locks.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        !self.batch.is_empty() || !self.claims.is_empty() || !self.crowded_out.is_empty()
+        !self.batch.is_empty()
+            || !self.claims.is_empty()
+            || !self.crowded_out.is_empty()
+            || !self.unaccepted.is_empty()
     }
 
     /// Adds a packet that `connection` has just made: where it lies, or behind its head, which was written to the batch. What was

@@ -238,8 +238,18 @@ impl Core {
         if std::mem::take(&mut live.is_embryo)
             && let Some(listening) = &slot.listening
         {
-            listening.take_in(slot.clone(), &mut out.wakes);
+            out.unaccepted.extend(listening.take_in(slot.clone(), &mut out.wakes));
         }
+    }
+
+    /// [CDP-ST-9] Nobody will accept it.
+    #[cold]
+    fn reset_unaccepted(&self, slot: &Arc<Slot>, now: Instant, out: &mut Outbox) {
+        let mut live = slot.lock();
+        live.is_released = true;
+        live.connection.abort(now);
+        self.pump(slot, &mut live, now, out);
+        self.unlock(slot, live, now, out);
     }
 
     /// What the table must know of a connection that is past ESTABLISHED or not there yet.
@@ -311,6 +321,9 @@ impl Core {
             }
             if let Some(oldest) = out.crowded_out.pop() {
                 self.free_quiet(&oldest, now, out);
+            }
+            if let Some(slot) = out.unaccepted.pop() {
+                self.reset_unaccepted(&slot, now, out);
             }
         }
         end

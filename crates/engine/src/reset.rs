@@ -95,7 +95,7 @@ impl Core {
             Verdict::Established(connection) => match self.admit(port, listening, *connection, slots, from) {
                 Ok(slot) => {
                     self.start(&slot, now, out);
-                    listening.enqueue(slot, &mut out.wakes);
+                    out.unaccepted.extend(listening.enqueue(slot, &mut out.wakes));
                 }
                 Err(reason) => {
                     listening.note_lost();
