@@ -17,6 +17,8 @@ use crate::{
     Received, RecvError, SendError, SocketStats, Target,
 };
 
+/// The least RTO_INIT: with less the timers of an open would be due again and again.
+const RTO_LEAST: Duration = Duration::from_millis(2);
 /// SYN_TIME (section 12).
 pub(crate) const SYN_TIME: Duration = Duration::from_secs(63);
 
@@ -73,7 +75,7 @@ fn config(options: &Options, link_mss: u16) -> Config {
         config.rto_max = config.rto_max.min(time / 20).max(Duration::from_millis(250));
     }
     config.ack_delay = options.ack_delay.unwrap_or(config.ack_delay);
-    config.rto_init = options.rto_init.unwrap_or(config.rto_init);
+    config.rto_init = options.rto_init.map_or(config.rto_init, |timeout| timeout.max(RTO_LEAST));
     config.accept_limit = options.accept_limit;
     match options.no_progress {
         Some(Duration::MAX) => config.no_progress = None,

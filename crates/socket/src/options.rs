@@ -253,7 +253,7 @@ impl Options {
     }
 
     /// Retransmission time-out before the first round-trip sample (RTO_INIT, section 12). Default 250 ms, which is
-    /// allowed inside one cluster.
+    /// allowed inside one cluster; at least 2 ms, as of every other time-out.
     #[must_use]
     pub fn rto_init(mut self, timeout: Duration) -> Self {
         self.rto_init = Some(timeout);

@@ -1,5 +1,6 @@
 //! The command line: which commands there are. What each one takes is in its own file.
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -45,9 +46,14 @@ pub fn main() -> ExitCode {
     let line = match Line::try_parse() {
         Ok(line) => line,
         Err(error) => {
-            // Nothing can be done about a closed terminal.
-            let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(Code::Usage.number()) } else { ExitCode::SUCCESS };
+            let printed = error.print();
+            return match printed {
+                _ if error.use_stderr() => ExitCode::from(Code::Usage.number()),
+                Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                    Failure::destination("standard output", &error).into()
+                }
+                _ => ExitCode::SUCCESS,
+            };
         }
     };
     let result = run(&line.command);

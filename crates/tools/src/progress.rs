@@ -57,7 +57,7 @@ impl Style {
         match self {
             Self::Bars(bars) => bars.suspend(|| say::failure(failure)),
             Self::Events => {
-                say::json(&say::FailureEvent::new(failure));
+                say::event(&say::FailureEvent::new(failure));
                 say::failure(failure);
             }
             Self::Lines | Self::Quiet => say::failure(failure),
@@ -141,7 +141,7 @@ impl Progress {
         let moved_bytes = report.bytes.saturating_sub(report.present_bytes);
         let rate = moved_bytes as f64 / elapsed.as_secs_f64().max(1e-9);
         if matches!(self.style, Style::Events) {
-            say::json(&Event::Done {
+            say::event(&Event::Done {
                 files: report.files,
                 bytes: report.bytes,
                 present_bytes: report.present_bytes,
@@ -211,7 +211,7 @@ impl Observer for Progress {
         (state.total_bytes, state.present_bytes) = (bytes, present_bytes);
         drop(state);
         match (&self.style, &self.bar) {
-            (Style::Events, _) => say::json(&Event::Planned { files: files_count, bytes, present_bytes }),
+            (Style::Events, _) => say::event(&Event::Planned { files: files_count, bytes, present_bytes }),
             (_, Some(bar)) => {
                 bar.set_length(bytes);
                 bar.set_position(present_bytes);
@@ -246,7 +246,7 @@ impl Observer for Progress {
 
     fn finished(&self, name: &Path) {
         if matches!(self.style, Style::Events) {
-            say::json(&Event::File { name: &name.to_string_lossy() });
+            say::event(&Event::File { name: &name.to_string_lossy() });
         }
     }
 
@@ -260,7 +260,7 @@ impl Progress {
         let done_bytes = state.present_bytes + state.moved_bytes;
         let rate = state.moved_bytes as f64 / state.started_at.elapsed().as_secs_f64().max(1e-9);
         match self.style {
-            Style::Events => say::json(&Event::Progress {
+            Style::Events => say::event(&Event::Progress {
                 bytes: done_bytes,
                 total_bytes: state.total_bytes,
                 bytes_per_second: rate,

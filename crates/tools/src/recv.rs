@@ -17,7 +17,7 @@ use crate::progress::{Progress, Style};
 use crate::say;
 use crate::transfer::destination::Destination;
 use crate::transfer::{self, receiver};
-use crate::units::parse_duration;
+use crate::units::parse_wait;
 
 /// Transfers at the same time; others wait until one has ended.
 const TRANSFERS_MAX: usize = 16;
@@ -47,7 +47,7 @@ pub struct Args {
     port: u16,
 
     /// Silence of the other end after which it is taken for dead; it says something every second
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_wait)]
     silence: Duration,
 
     /// Print events as JSON lines to standard output
@@ -101,9 +101,9 @@ impl Listening {
 /// Whatever keeps it from listening, and with `--once` whatever befell the transfer.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let style = Style::choose(args.json, args.quiet);
-    let result = serve(args, &style);
+    let result = serve(args, &style).and_then(|()| say::events());
     if let (Err(failure), Style::Events) = (&result, &style) {
-        say::json(&say::FailureEvent::new(failure));
+        say::event(&say::FailureEvent::new(failure));
     }
     result
 }
@@ -143,7 +143,7 @@ fn serve(args: &Args, style: &Style) -> Result<(), Failure> {
 
 fn announce(listening: &Listening, args: &Args, style: &Style) {
     if matches!(style, Style::Events) {
-        say::json(listening);
+        say::event(listening);
     }
     style.note(&format!("{}; files go to {:?}", listening.text(), args.dir));
     if !args.once {

@@ -2,15 +2,52 @@
 
 use std::io::{self, Write};
 
+use std::sync::OnceLock;
+
 use serde::Serialize;
 
 use crate::exit::Failure;
 
-/// Writes a line to standard output. When nobody reads it any more, as behind `| head`, the process ends quietly.
+/// Why events are not written any more.
+static EVENTS_END: OnceLock<io::Error> = OnceLock::new();
+
+/// Writes a line to standard output. When nobody reads it any more, as behind `| head`, the process ends quietly; when it
+/// cannot be written for another reason, with that.
 pub fn line(text: &str) {
-    let mut out = io::stdout().lock();
-    if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
+    let Err(error) = write(text) else { return };
+    if error.kind() == io::ErrorKind::BrokenPipe {
         std::process::exit(0);
+    }
+    let unwritten = Failure::destination("standard output", &error);
+    failure(&unwritten);
+    std::process::exit(unwritten.code.number().into());
+}
+
+fn write(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}").and_then(|()| out.flush())
+}
+
+/// Writes one JSON value as a line of standard output, for a command whose work counts for more than what it says of it: when
+/// that cannot be written, the work goes on.
+pub fn event(value: &impl Serialize) {
+    if EVENTS_END.get().is_none()
+        && let Err(error) = write(&serde_json::to_string(value).unwrap_or_default())
+    {
+        let _ = EVENTS_END.set(error);
+    }
+}
+
+/// Whether all events were written, as far as somebody read them.
+///
+/// # Errors
+/// That standard output could not be written.
+pub fn events() -> Result<(), Failure> {
+    match EVENTS_END.get() {
+        Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::destination("standard output", error))
+        }
+        _ => Ok(()),
     }
 }
 

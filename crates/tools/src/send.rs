@@ -1,5 +1,6 @@
 //! `weft send`: files and directories to a `weft recv`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::progress::{Progress, Style, files};
 use crate::target::Target;
 use crate::transfer::manifest::{Links, Manifest};
 use crate::transfer::{self, sender};
-use crate::units::{self, parse_duration};
+use crate::units::{self, parse_wait};
 
 /// How long to wait for the end of a connection on which everything has been confirmed.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
@@ -22,21 +23,19 @@ const CLOSE_WAIT: Duration = Duration::from_secs(2);
 /// Each file is checked by a BLAKE3 digest and appears under its final name only when it is complete. An interrupted
 /// transfer goes on where it stopped when the command is repeated. Permissions and times are kept.
 #[derive(clap::Args, Debug)]
+#[command(override_usage = "weft send [OPTIONS] <PATH>... <HOST[:PORT]>")]
 pub struct Args {
-    /// Files and directories
+    /// Files and directories, and last the receiver: HOST or HOST:PORT (CDP port 1064)
+    // One list, as options may stand between them.
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<PathBuf>,
-
-    /// The receiver: HOST or HOST:PORT (CDP port 1064)
-    #[arg(required = true, value_name = "HOST[:PORT]")]
-    target: Target,
+    what: Vec<OsString>,
 
     /// What to do with symbolic links inside directories
     #[arg(long, value_enum, default_value_t = Links::Keep)]
     links: Links,
 
     /// Silence of the other end after which it is taken for dead; it says something every second
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_wait)]
     silence: Duration,
 
     /// Print events as JSON lines to standard output
@@ -55,22 +54,40 @@ pub struct Args {
     socket: SocketFlags,
 }
 
+impl Args {
+    /// What is sent, and to whom.
+    fn split(&self) -> Result<(Vec<PathBuf>, Target), Failure> {
+        let next = "give what to send, and last the receiver: weft send <PATH>... <HOST[:PORT]>";
+        let [paths @ .., target] = self.what.as_slice() else {
+            return Err(Failure::new(Code::Usage, "nothing is to be sent", next));
+        };
+        if paths.is_empty() {
+            let what = format!("{} is either the receiver or what to send, not both", target.display());
+            return Err(Failure::new(Code::Usage, what, next));
+        }
+        let target = target.to_string_lossy().parse::<Target>();
+        let target = target.map_err(|error| Failure::new(Code::Usage, error.to_string(), next))?;
+        Ok((paths.iter().map(PathBuf::from).collect(), target))
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// Everything that keeps one of the files from arriving.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let style = Style::choose(args.json, args.quiet);
-    let result = send(args, &style);
+    let result = send(args, &style).and_then(|()| crate::say::events());
     if let (Err(failure), Style::Events) = (&result, &style) {
-        crate::say::json(&crate::say::FailureEvent::new(failure));
+        crate::say::event(&crate::say::FailureEvent::new(failure));
     }
     result
 }
 
 fn send(args: &Args, style: &Style) -> Result<(), Failure> {
-    let target = &args.target;
-    let manifest = Manifest::collect(&args.paths, args.links)?;
+    let (paths, target) = args.split()?;
+    let (paths, target) = (&paths, &target);
+    let manifest = Manifest::collect(paths, args.links)?;
     for skipped in &manifest.skipped {
         style.note(&format!("weft: {skipped}"));
     }

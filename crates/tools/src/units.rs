@@ -107,6 +107,17 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * factor).map_err(|_| refused())
 }
 
+/// Reads a duration that something is waited for, which is not 0.
+///
+/// # Errors
+/// As for [`parse_duration`].
+pub fn parse_wait(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        Duration::ZERO => Err(format!("{text:?} is no time to wait; give one such as 1.5s or 200ms")),
+        wait => Ok(wait),
+    }
+}
+
 /// Reads a share between 0 and 1, written as `0.01` or `1%`.
 ///
 /// # Errors

@@ -7,8 +7,10 @@ mod stopwatch;
 #[cfg(test)]
 mod support;
 
+use std::fs::{self, File};
+use std::process::{Command, Stdio};
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
 use rustix::process::Signal;
 use stopwatch::judge;
@@ -129,7 +131,23 @@ fn a_message_above_the_limit_is_refused_and_the_rest_still_goes() {
     let text = format!("{}\nshort\n", "x".repeat(100_000));
     let done = weft_with(&client(&server, &target, &["-d", "--wait", "300ms"]), text.as_bytes());
     assert!(done.err.contains("100000 bytes is above the limit"), "{done:?}");
-    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!((done.code, done.out.as_str()), (7, "short\n"), "{done:?}");
+}
+
+/// What could not be written is no success, nor is what could not be read.
+#[test]
+fn a_full_disk_and_an_unreadable_input_have_their_codes() {
+    let server = Server::start(&["cat", "--listen", "0", "--echo"]);
+    let target = server.target();
+    let words = client(&server, &target, &["--wait", "300ms"]);
+    let run = |input: File, output: File| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
+        command.args(&words).stdin(input).stdout(output).stderr(Stdio::null()).status().unwrap().code()
+    };
+    let null = || File::options().write(true).open("/dev/null").unwrap();
+    let text = File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();
+    assert_eq!(run(text, File::options().write(true).open("/dev/full").unwrap()), Some(9));
+    assert_eq!(run(File::open(env!("CARGO_MANIFEST_DIR")).unwrap(), null()), Some(7));
 }
 
 /// What an echo says after a machine stood still is still heard: silence counts only while somebody could have spoken.

@@ -5,6 +5,7 @@ mod support;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,20 @@ fn a_file_and_a_directory_arrive_and_both_ends_name_the_same_digest() {
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.err.contains("sent 1 file, 1000 B"), "{done:?}");
     assert_eq!(fs::read(world.to("file")).unwrap(), noise(1000, 2));
+}
+
+/// What a transfer says of itself counts for less than the transfer; and its flags may stand where they like.
+#[test]
+fn a_transfer_whose_events_cannot_be_written_goes_on() {
+    let world = World::new();
+    fs::write(world.from("f"), noise(300_000, 5)).unwrap();
+    let server = recv(&world, &[]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
+    command.arg("send").arg(world.from("f")).args(["--json", &server.target()]);
+    command.args(["--peer-underlay", &server.underlay]).stderr(Stdio::null());
+    command.stdout(fs::File::options().write(true).open("/dev/full").unwrap());
+    assert_eq!(command.status().unwrap().code(), Some(9));
+    assert_eq!(fs::read(world.to("f")).unwrap(), noise(300_000, 5));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Two directions over one connection: standard input to it, and from it to standard output.
 
 use std::io::{self, BufRead, Read, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -43,11 +43,14 @@ pub(super) struct Pump {
     framing: Framing,
     wait: Duration,
     input: AtomicU8,
+    /// What first kept this end from sending all of standard input.
+    unsent: OnceLock<Failure>,
 }
 
 impl Pump {
     pub(super) fn new(socket: Socket, framing: Framing, wait: Duration) -> Self {
-        Self { socket, framing, wait, input: AtomicU8::new(input::OPEN) }
+        let input = AtomicU8::new(input::OPEN);
+        Self { socket, framing, wait, input, unsent: OnceLock::new() }
     }
 
     /// Moves both directions until the peer closes, or the input has ended and the peer is silent.
@@ -56,7 +59,8 @@ impl Pump {
         // A thread that reads a terminal cannot be stopped; it ends with the process.
         let spawned = thread::Builder::new().name("weft-cat-input".into()).spawn(move || sender.send_all());
         spawned.map_err(|error| Failure::new(Code::Other, cause(&error), "raise the limit of threads"))?;
-        self.receive_all()
+        self.receive_all()?;
+        self.unsent.get().map_or(Ok(()), |failure| Err(failure.clone()))
     }
 
     fn send_all(&self) {
@@ -70,17 +74,17 @@ impl Pump {
             Ok(true) => input::ENDED,
             Ok(false) => input::EMPTY,
             Err(InputError::Send) => input::FAILED,
-            Err(InputError::Read(error)) => {
-                crate::say::failure(&Failure::source("standard input", &error));
-                input::ENDED
-            }
-            Err(InputError::Refused(error)) => {
-                crate::say::failure(&net::send_failure(&error));
-                input::ENDED
-            }
+            Err(InputError::Read(error)) => self.end_unsent(Failure::source("standard input", &error)),
+            Err(InputError::Refused(error)) => self.end_unsent(net::send_failure(&error)),
         };
         self.socket.flush();
         self.input.store(state, Ordering::Release);
+    }
+
+    /// What was sent before goes its way; that there was more is told in the end.
+    fn end_unsent(&self, failure: Failure) -> u8 {
+        let _ = self.unsent.set(failure);
+        input::ENDED
     }
 
     /// Sends pieces of at most `bytes`; `whole` fills each of them but the last. Whether anything was sent.
@@ -122,9 +126,11 @@ impl Pump {
     fn send(&self, data: &[u8]) -> Result<(), InputError> {
         match self.socket.send(data) {
             Ok(_) => Ok(()),
-            Err(error @ (SendError::TooLong { .. } | SendError::TimedOut(_))) => {
-                Err(InputError::Refused(error))
+            Err(error @ SendError::TooLong { .. }) => {
+                let _ = self.unsent.set(net::send_failure(&error));
+                Ok(())
             }
+            Err(error @ SendError::TimedOut(_)) => Err(InputError::Refused(error)),
             Err(_) => Err(InputError::Send),
         }
     }
@@ -137,8 +143,9 @@ impl Pump {
         self.socket.set_recv_timeout(Some(LOOK_INTERVAL));
         loop {
             match self.receive_one() {
-                Ok(Some(())) => (heard_at, silence) = (Instant::now(), Duration::ZERO),
-                Ok(None) => return Ok(()),
+                Ok(Moved::Message) => (heard_at, silence) = (Instant::now(), Duration::ZERO),
+                Ok(Moved::End) => return Ok(()),
+                Ok(Moved::Unwritten(error)) => return Err(Failure::destination("standard output", &error)),
                 Err(RecvError::TimedOut(_)) => {
                     silence = if self.has_said_all() { silence + LOOK_INTERVAL } else { Duration::ZERO };
                     if silence > self.wait {
@@ -162,10 +169,10 @@ impl Pump {
         stats.queued_bytes == 0 && stats.in_flight == 0
     }
 
-    /// Moves what is there to standard output; `None` when the peer has closed.
-    fn receive_one(&self) -> Result<Option<()>, RecvError> {
+    /// Moves what is there to standard output.
+    fn receive_one(&self) -> Result<Moved, RecvError> {
         let message = match self.socket.recv_message() {
-            Err(RecvError::EndOfFile) => return Ok(None),
+            Err(RecvError::EndOfFile) => return Ok(Moved::End),
             result => result?,
         };
         let mut stdout = io::stdout().lock();
@@ -175,18 +182,26 @@ impl Pump {
             .try_for_each(|part| stdout.write_all(part))
             .and_then(|()| if self.framing == Framing::Lines { stdout.write_all(b"\n") } else { Ok(()) })
             .and_then(|()| stdout.flush());
-        if written.is_err() {
-            // Nobody reads any more, as behind `| head`.
-            return Ok(None);
-        }
-        Ok(Some(()))
+        Ok(match written {
+            Ok(()) => Moved::Message,
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Moved::End,
+            Err(error) => Moved::Unwritten(error),
+        })
     }
+}
+
+/// What one look at the socket came to.
+enum Moved {
+    Message,
+    /// The peer has closed, or nobody reads standard output any more, as behind `| head`.
+    End,
+    Unwritten(io::Error),
 }
 
 enum InputError {
     /// Standard input failed.
     Read(io::Error),
-    /// The socket refused this piece; the connection lives.
+    /// The socket took no more in time; the connection lives.
     Refused(SendError),
     /// The connection is gone.
     Send,

@@ -13,7 +13,7 @@ use super::cluster::port_of;
 use super::{ClusterFlags, JobFlags, LinkChoice, NodeName};
 use crate::exit::Failure;
 use crate::target::{Target, ethernet, look_up};
-use crate::units::{parse_bytes, parse_duration};
+use crate::units::{parse_bytes, parse_duration, parse_wait};
 
 /// What this end is.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -47,7 +47,7 @@ pub struct NodeFlags {
     pub ports: usize,
 
     /// Threads that do nothing but move packets
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse_workers)]
     pub workers: usize,
 
     /// How long a waiting thread polls before it sleeps, such as 50us [default: 50us]
@@ -179,7 +179,7 @@ pub struct SocketFlags {
     pub local_port: Option<u16>,
 
     /// How long to wait for a connection
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s")]
+    #[arg(long, value_name = "TIME", value_parser = parse_wait, default_value = "10s")]
     pub connect_timeout: Duration,
 
     /// How long to try to deliver the rest after a close [default: 60s]
@@ -207,7 +207,7 @@ pub struct SocketFlags {
     pub ack_delay: Option<Duration>,
 
     /// First retransmission time-out [default: 250ms]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_wait)]
     pub rto_init: Option<Duration>,
 
     /// Connections that may wait to be accepted [default: 128]
@@ -255,6 +255,13 @@ fn parse_ports(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(ports) if (1..=PORTS_MAX).contains(&ports) => Ok(ports),
         _ => Err(format!("give 1 to {PORTS_MAX}")),
+    }
+}
+
+fn parse_workers(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(workers) if workers <= PORTS_MAX => Ok(workers),
+        _ => Err(format!("give 0 to {PORTS_MAX}")),
     }
 }
 
