@@ -30,6 +30,12 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Whether `metadata` has the time of the last change that the entry has: what was written in place since makes a file that
+    /// never was.
+    pub(super) fn is_of(&self, metadata: &Metadata) -> bool {
+        (self.mtime_s, i64::from(self.mtime_ns)) == (metadata.mtime(), metadata.mtime_nsec())
+    }
+
     /// Bytes of the file; 0 for anything else.
     #[must_use]
     pub const fn size(&self) -> u64 {

@@ -318,8 +318,10 @@ where
             self.outward.bytes(&buffer[..HEAD_BYTES + len])?;
             self.observer.advanced(len as u64);
         }
-        if left > 0 {
-            return self.changed(source);
+        match file.metadata() {
+            Ok(now) if left == 0 && source.entry.is_of(&now) => {}
+            Ok(_) => return self.changed(source),
+            Err(error) => return self.fail(source, &error),
         }
         let digest = *hasher.finalize().as_bytes();
         self.write(&Frame::FileEnd { digest })?;
