@@ -35,7 +35,7 @@ fn detached_fibers_that_come_and_go_do_not_end_an_attached_one() {
             .spawn(|| {
                 let begin = Instant::now();
                 while begin.elapsed() < Duration::from_millis(20) {
-                    Spawn::new().detached().spawn(|| ()).unwrap();
+                    let _detached = Spawn::new().detached().spawn(|| ()).unwrap();
                     yield_now();
                 }
                 7
