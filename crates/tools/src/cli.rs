@@ -50,7 +50,9 @@ pub fn main() -> ExitCode {
             return match printed {
                 _ if error.use_stderr() => ExitCode::from(Code::Usage.number()),
                 Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                    Failure::destination("standard output", &error).into()
+                    let unwritten = Failure::destination("standard output", &error);
+                    say::failure(&unwritten);
+                    unwritten.into()
                 }
                 _ => ExitCode::SUCCESS,
             };

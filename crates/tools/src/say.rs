@@ -1,7 +1,6 @@
 //! Lines on standard output and standard error, and the one place where JSON is printed.
 
 use std::io::{self, Write};
-
 use std::sync::OnceLock;
 
 use serde::Serialize;
