@@ -36,7 +36,6 @@ use weft_sync::Parker;
 use weft_sync::scheduler::Driver;
 
 use crate::block::{Block, CANCELLED};
-use crate::fiber::Fiber;
 use crate::inbox::Inbox;
 use crate::lane::Lane;
 use crate::queue::{Line, Queue};
@@ -349,16 +348,21 @@ pub(crate) fn make_ready(block: NonNull<Block>) {
 #[cold]
 #[inline(never)]
 fn make_ready_elsewhere(block: NonNull<Block>, fiber: &Block, here: *const Worker) {
+    let shared = fiber.shared;
     // SAFETY: null, or this thread's worker.
-    if let Some(here) = unsafe { here.as_ref() }
-        && fiber.may_move()
-        && ptr::eq(fiber.shared, here.shared())
-    {
+    let here = unsafe { here.as_ref() }.filter(|here| ptr::eq(shared, here.shared()));
+    if let Some(here) = here.filter(|_| fiber.may_move()) {
         return here.push(block);
     }
-    // Once it is delivered it may run to its end, and the runtime with it: this reference keeps the worker that is rung.
-    let kept = Fiber::share(block);
-    // SAFETY: a fiber that has slept has a home, which lives as long as any fiber of the runtime is referred to.
+    // Once it is delivered it may run to its end, and the runtime with it, unless that has the caller for a worker: this count keeps
+    // the worker that is rung.
+    let kept = here.is_none().then(|| {
+        // SAFETY: it is an `Arc`'s, and lives while the fiber does, which sleeps.
+        unsafe { Arc::increment_strong_count(shared) };
+        // SAFETY: the count is this one's.
+        unsafe { Arc::from_raw(shared) }
+    });
+    // SAFETY: a fiber that has slept has a home, one of the workers of the shared state.
     unsafe { &*fiber.home.load(Ordering::Relaxed) }.deliver(block);
     drop(kept);
 }
