@@ -7,9 +7,13 @@ mod stopwatch;
 #[cfg(test)]
 mod support;
 
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
 use serde_json::Value;
 use stopwatch::judge;
-use support::{Done, Server, weft};
+use support::{Done, Running, Server, weft};
 
 #[cfg(test)]
 fn server() -> Server {
@@ -129,6 +133,28 @@ fn a_server_for_one_test_ends_after_it() {
     let server = Server::start(&["perf", "--server", "--port", "0", "--once"]);
     assert_eq!(perf(&server, &["--bytes", "100K"]).code, 0);
     assert_eq!(server.end(), 0);
+}
+
+/// Whoever sends, and whether or not the server can still say that it goes.
+#[test]
+fn a_server_that_dies_ends_the_test_at_once() {
+    for (mode, is_killed) in
+        [("--no-integrity", false), ("--no-integrity", true), ("--datagram", true), ("--reverse", true)]
+    {
+        let mut server = server();
+        let target = server.target();
+        let words = ["perf", &target, "--peer-underlay", &server.underlay, "--time", "60s", "--json", mode];
+        let client = Running::start(&words);
+        thread::sleep(Duration::from_millis(500));
+        match is_killed {
+            true => server.kill(),
+            false => server.signal(Signal::INT),
+        }
+        let died_at = Instant::now();
+        let done = client.end();
+        assert_eq!(done.code, 6, "{mode}: {done:?}");
+        assert!(died_at.elapsed() < Duration::from_secs(20), "{mode}: {:?}, {done:?}", died_at.elapsed());
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weft_base::Port;
-use weft_socket::{Node, Socket, Stream, Target as SocketTarget};
+use weft_socket::{Node, Options, Socket, Stream, Target as SocketTarget};
 
 use super::Args;
 use super::protocol::{
@@ -22,6 +22,9 @@ use crate::{say, signal};
 
 /// Longest wait for the next word of the server while nothing runs.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Silence after which the server is asked for a sign of life: one that only sends is silent when it has died, and nothing that
+/// leaves this end would meet its absence.
+const ASK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the test looks whether it is over.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -76,7 +79,11 @@ struct Client<'a> {
 
 impl Client<'_> {
     fn test(&self, interrupted: &AtomicBool) -> Result<Report, Failure> {
-        let socket = self.connect(self.peer, weft_base::Service::Stream)?;
+        let mut options = self.args.socket.options(weft_base::Service::Stream);
+        if self.args.socket.keepalive.is_none() {
+            options = options.keepalive(ASK_INTERVAL, PATIENCE);
+        }
+        let socket = self.connect(self.peer, &options)?;
         let control = Stream::try_from(socket).map_err(|e| Failure::new(Code::Other, e.to_string(), ""))?;
         control.set_recv_timeout(Some(PATIENCE));
         let cookie = cookie(&control);
@@ -85,8 +92,8 @@ impl Client<'_> {
         report
     }
 
-    fn connect(&self, peer: SocketTarget, service: weft_base::Service) -> Result<Socket, Failure> {
-        self.node.connect(peer, &self.args.socket.options(service)).map_err(|error| {
+    fn connect(&self, peer: SocketTarget, options: &Options) -> Result<Socket, Failure> {
+        self.node.connect(peer, options).map_err(|error| {
             let failure = net::connect_failure(&error);
             if failure.code == Code::Refused {
                 let next = format!("start `weft perf --server` on {}", self.target.host);
@@ -123,7 +130,7 @@ impl Client<'_> {
         if !self.args.json {
             test.head().iter().for_each(|line| say::line(line));
         }
-        let intervals = self.watch(&flows, started_at, interrupted);
+        let intervals = self.watch(control, &flows, started_at, interrupted);
         stop.store(true, Ordering::Relaxed);
         let sent: Vec<(u64, Option<String>)> = flows.iter_mut().map(Flow::finish_sending).collect();
         let cpu = CpuTime::now().since(cpu_before, started_at.elapsed());
@@ -161,9 +168,10 @@ impl Client<'_> {
         let port = Port::new(port)
             .ok_or_else(|| Failure::new(Code::Protocol, format!("{} names port 0", self.target), ""))?;
         let peer = with_port(self.peer, port);
+        let options = self.args.socket.options(self.request.service.socket());
         (0..self.request.parallel)
             .map(|index| {
-                let socket = self.connect(peer, self.request.service.socket())?;
+                let socket = self.connect(peer, &options)?;
                 socket
                     .send(&Greeting { cookie, index: Some(index) }.emit())
                     .map_err(|error| net::send_failure(&error))?;
@@ -173,7 +181,13 @@ impl Client<'_> {
     }
 
     /// Looks at the counters until the test is over.
-    fn watch(&self, flows: &[Flow], started_at: Instant, interrupted: &AtomicBool) -> Vec<Interval> {
+    fn watch(
+        &self,
+        control: &Stream,
+        flows: &[Flow],
+        started_at: Instant,
+        interrupted: &AtomicBool,
+    ) -> Vec<Interval> {
         let mut intervals = Vec::new();
         let mut before = Interval::origin(flows);
         let mut due = self.args.interval;
@@ -186,7 +200,9 @@ impl Client<'_> {
                         flow.has_sent_all() && flow.received.bytes() >= to_come
                     }),
                 }
-                || flows.iter().any(|flow| flow.has_broken());
+                || flows.iter().any(Flow::has_broken)
+                // The server has nothing to say before this end does: its connection has ended.
+                || control.is_readable();
             let elapsed = started_at.elapsed();
             if elapsed >= due || is_over {
                 let (interval, now) = Interval::since(&before, flows, elapsed);

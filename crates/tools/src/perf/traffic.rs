@@ -64,6 +64,8 @@ pub(super) struct Flow {
     pub(super) received: Arc<Count>,
     /// Bytes that the other end says it has sent.
     expected: Arc<AtomicU64>,
+    /// Whether sending failed; the error itself is told in the end.
+    is_unsent: Arc<AtomicBool>,
     sender: Option<JoinHandle<Option<String>>>,
     receiver: Option<JoinHandle<Option<String>>>,
 }
@@ -81,6 +83,7 @@ impl Flow {
         let size = usize::try_from(request.size_bytes).unwrap_or(usize::MAX);
         let (sent, received) = (Arc::new(Count::default()), Arc::new(Count::default()));
         let expected = Arc::new(AtomicU64::new(UNKNOWN));
+        let is_unsent = Arc::new(AtomicBool::new(false));
         socket.set_send_timeout(Some(LOOK_INTERVAL));
         socket.set_recv_timeout(Some(LOOK_INTERVAL));
         let sender = sends.then(|| {
@@ -92,6 +95,7 @@ impl Flow {
                 limit: request.bytes,
                 time: request.bytes.is_none().then(|| request.time()),
                 stop: stop.clone(),
+                is_unsent: is_unsent.clone(),
             };
             thread::spawn(move || load.run(started_at))
         });
@@ -105,7 +109,7 @@ impl Flow {
             };
             thread::spawn(move || load.run(started_at))
         });
-        Self { socket, sent, received, expected, sender, receiver }
+        Self { socket, sent, received, expected, is_unsent, sender, receiver }
     }
 
     /// Whether the sending side has stopped by itself.
@@ -115,7 +119,7 @@ impl Flow {
 
     /// Whether a side has stopped although it had more to do.
     pub(super) fn has_broken(&self) -> bool {
-        self.receiver.as_ref().is_some_and(JoinHandle::is_finished)
+        self.is_unsent.load(Ordering::Relaxed) || self.receiver.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
     /// Waits until the sending side has stopped; bytes that it sent.
@@ -161,6 +165,8 @@ struct Sending {
     /// runs while this one does.
     time: Option<Duration>,
     stop: Arc<AtomicBool>,
+    /// Set when sending fails, as a sender that has ended may just as well be done.
+    is_unsent: Arc<AtomicBool>,
 }
 
 impl Sending {
@@ -185,7 +191,10 @@ impl Sending {
                     left -= sent as u64;
                 }
                 Err(error) if is_pause_send(&error) => {}
-                Err(error) => break Some(error.to_string()),
+                Err(error) => {
+                    self.is_unsent.store(true, Ordering::Relaxed);
+                    break Some(error.to_string());
+                }
             }
         };
         self.socket.flush();
