@@ -146,8 +146,9 @@ class Endpoint:
             return self._count("another node")  # [CDP-CHK-5]
         known = self.connection
         if known and (known.here, known.there) == (packet.to, packet.source) and known.state != "CLOSED":
-            if not (known.state == "QUIET" and packet.flags == SYN and self.listening):  # row 48
+            if not (self.listening and known.gives_way(packet)):
                 return known.handle(packet, now)
+            known.state = "CLOSED"
         if self.listening and packet.to[1] == self.listening[0]:
             return self._at_listener(packet, source, now)
         if packet.flags & RST:

@@ -181,6 +181,14 @@ class Connection:
 
     # --- one packet in ----------------------------------------------------------------------------------------------
 
+    def gives_way(self, packet):
+        """Whether the packet is one for the listener, as this connection has to be forgotten."""
+        if self.state == "QUIET":  # row 48
+            return packet.flags == SYN and packet.seq != self.irs
+        if self.state != "SYN_RCVD" or self.role != "server" or packet.flags & (SYN | RST):
+            return False
+        return packet.ack != self.iss + 1 & _LOW and self._is_current(self._unsealed(packet))  # [CDP-ST-J]
+
     def handle(self, packet, now):
         """One packet of this connection that has passed the stateless checks."""
         if self.state == "CLOSED":
@@ -196,9 +204,8 @@ class Connection:
             return None
         if packet.flags == RST:
             return self._handle_echo(packet)
-        s = packet.unsealed() if self.agreed.sealed else packet.seq
-        oldest = self.rcv_nxt - self.rcv_max & _ALL
-        if not (cdp.serial_le(oldest, s) and cdp.serial_le(s, self.rcv_edge + 1 & _ALL)):  # [CDP-SEQ-8]
+        s = self._unsealed(packet)
+        if not self._is_current(s):
             self._count("far")
             away = min((s - self.rcv_nxt) & _ALL, (self.rcv_nxt - s) & _ALL)
             if packet.flags & (DAT | FIN) and away <= 2**30:
@@ -232,6 +239,14 @@ class Connection:
             time = packet.tlv(cdp.TIME) or bytes(8)
             self._acknowledge(now, [(cdp.TIME, bytes(4) + time[:4])] if any(time[:4]) else [])  # [CDP-MTU-3]
         return self.push(now)
+
+    def _unsealed(self, packet):
+        return packet.unsealed() if self.agreed.sealed else packet.seq
+
+    def _is_current(self, s):
+        """[CDP-SEQ-8]"""
+        oldest = self.rcv_nxt - self.rcv_max & _ALL
+        return cdp.serial_le(oldest, s) and cdp.serial_le(s, self.rcv_edge + 1 & _ALL)
 
     def _handle_echo(self, packet):
         """[CDP-RST-8] [CDP-RST-9]"""

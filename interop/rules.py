@@ -148,6 +148,24 @@ def a_gap_is_named_and_a_fin_waits_for_it():
         clean(peer)
 
 
+def an_embryo_gives_way_to_who_took_another_answer():
+    """[CDP-ST-J]: an earlier listener of the port had answered the SYN as well, and is gone."""
+    with Server("--echo") as server, Endpoint() as peer:
+        peer.there = server.underlay
+        peer._handle = lambda *_: None  # it would refuse the SYN|ACK
+        there, here, iss = (server.node, server.port), (peer.node, 50_003), secrets.randbits(64)
+        syn = cdp.emit(Packet(there, here, SYN, iss, 0, 64, tlvs=Options(service=STREAM).tlvs(), pad_to=128))
+        for _ in range(2):  # it is forgotten: the same SYN makes another
+            own = _answer(peer, syn).seq + 1
+            data = lambda seq, ack: cdp.emit(Packet(there, here, DAT | ACK, seq & ALL, ack & LOW, 64, data=b"hello"), True)
+            _silence(peer, data(iss + 2**40, own + 2**20), "the answer to a number that does not fit [CDP-ST-I]")
+            reset = _answer(peer, data(iss + 1, own + 2**20))
+            equal((reset.flags, reset.reason()[0]), (RST, 2), str(reset))
+        own = _answer(peer, syn).seq + 1
+        echo = _answer(peer, data(iss + 1, own), lambda packet: packet.flags & DAT)
+        equal(echo.data, b"hello", "data of who took this answer")
+
+
 def a_message_above_the_limit_ends_the_connection():
     words = ("--echo", "--datagram", "--message-bytes", "2000", "--mss", "600")
     for coalesce in (True, False):
@@ -304,6 +322,7 @@ SCENARIOS = [
     a_packet_without_a_connection_is_told_so,
     what_is_not_current_is_challenged_or_dropped,
     a_gap_is_named_and_a_fin_waits_for_it,
+    an_embryo_gives_way_to_who_took_another_answer,
     a_message_above_the_limit_ends_the_connection,
     an_empty_segment_of_a_stream_is_acknowledged,
     the_segment_size_of_the_peer_is_kept,

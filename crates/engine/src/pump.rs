@@ -24,7 +24,7 @@ use crate::waiters::Interest;
 const LINK_PATIENCE: Duration = Duration::from_millis(5);
 
 impl Core {
-    /// Hands a packet to the machine, which takes its data. True if it is a SYN for the place of a connection that is over.
+    /// Hands a packet to the machine, which takes its data. True if the connection gave way to it, or would.
     pub(crate) fn handle(
         &self,
         slot: &Arc<Slot>,
@@ -80,11 +80,11 @@ impl Core {
         false
     }
 
-    /// [CDP-ST-48] [CDP-ST-G] Forgets a connection that is over in favour of a new SYN, where a listener has the port. Elsewhere
-    /// it stays, and the SYN is refused as if it were not there.
+    /// [CDP-ST-48] [CDP-ST-J] Forgets a connection that is over, or an embryo, in favour of a packet, where a listener has the
+    /// port. Elsewhere it stays, and the packet is refused as if it were not there.
     #[cold]
-    fn make_way(&self, slot: &Arc<Slot>, live: &mut Live, syn: &Packet, out: &mut Outbox) {
-        if !self.listeners.read().contains_key(&syn.header().destination.port) {
+    fn make_way(&self, slot: &Arc<Slot>, live: &mut Live, packet: &Packet, out: &mut Outbox) {
+        if !self.listeners.read().contains_key(&packet.header().destination.port) {
             return;
         }
         live.connection.forget();
@@ -115,7 +115,7 @@ impl Core {
         out: &mut Outbox,
     ) {
         while let Some((mut packet, from)) = live.next_deferred() {
-            // A SYN that finds the connection over comes again ([CDP-RTX-1]).
+            // What the connection gives way to comes again ([CDP-RTX-1]).
             let _ = self.handle(slot, live, &mut packet, from, now, out);
         }
     }

@@ -68,8 +68,8 @@ pub(crate) enum Event {
     GiveUp,
     /// FIN_GIVE_UP (40).
     FinGiveUp,
-    /// QUIET_TIME, or pressure on memory (49).
-    QuietEnd,
+    /// QUIET_TIME, pressure on memory, or a packet that takes the place of the connection (CDP-ST-J, 48, 49).
+    Forgotten,
 }
 
 impl State {
@@ -101,9 +101,9 @@ impl State {
             // [CDP-ST-44] [CDP-ST-45]
             (S::CloseWait, E::Reset) => Some(S::CloseWait),
             (S::CloseWait, E::Close | E::Abort) => Some(S::Quiet),
-            // [CDP-ST-47] [CDP-ST-49]
+            // [CDP-ST-47] [CDP-ST-J] [CDP-ST-49]
             (S::Quiet, E::Reset) => Some(S::Quiet),
-            (S::Quiet, E::QuietEnd) => Some(S::Closed),
+            (S::SynReceived | S::Quiet, E::Forgotten) => Some(S::Closed),
             // [CDP-ST-50]
             _ => None,
         }
@@ -143,7 +143,7 @@ mod tests {
         Event::FinAcked,
         Event::GiveUp,
         Event::FinGiveUp,
-        Event::QuietEnd,
+        Event::Forgotten,
     ];
 
     fn letter(state: Option<State>) -> char {
@@ -170,7 +170,7 @@ mod tests {
             .collect();
         let expected = [
             "Er.CCCCC.....",
-            "E.EC.CCC.....",
+            "E.EC.CCC....C",
             "...C.CFCW.C..",
             "...C...CFQ.C.",
             "...W..QQ.....",

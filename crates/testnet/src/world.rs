@@ -355,6 +355,7 @@ impl World {
         }
         entry.is_listed = false;
         let (node, flow) = (entry.node, entry.flow);
+        self.note_stage(end);
         self.nodes[node].table.remove(&flow);
     }
 

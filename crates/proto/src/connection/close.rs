@@ -142,10 +142,11 @@ impl Connection {
         std::time::Duration::from_secs(60).max(self.config.rto_max * 3)
     }
 
-    /// Ends QUIET early, as memory pressure may (row 49).
+    /// Ends QUIET early, as memory pressure may (row 49), or drops an embryo that gives way ([CDP-ST-J]).
     pub fn forget(&mut self) {
-        if self.advance(Happening::QuietEnd) {
+        if self.advance(Happening::Forgotten) {
             self.timers.stop_all();
+            self.control.open = false;
         }
     }
 
@@ -155,13 +156,29 @@ impl Connection {
         matches!(self.state, State::Quiet | State::Closed)
     }
 
-    /// Whether the packet is a new SYN for the same ports, which takes the place of this connection (row 48).
-    ///
-    /// [CDP-ST-G] In QUIET and CLOSED it does, at once: random initial numbers make a waiting time needless. The SYN that began
-    /// this connection is not new, however late it comes again.
+    /// Whether the packet shows that this connection has to be forgotten, and is then one of an unknown connection: for an
+    /// old connection a new SYN (row 48), for an embryo a packet to another that is gone.
     #[inline]
     #[must_use]
     pub fn yields_to(&self, packet: &Packet) -> bool {
-        packet.kind() == Kind::Syn && self.is_over() && packet.seq(false) != self.irs
+        match self.state {
+            State::SynSent | State::Established | State::FinWait | State::CloseWait => false,
+            State::Quiet | State::Closed => self.is_renewed_by(packet),
+            State::SynReceived => !self.active && self.is_disowned_by(packet),
+        }
+    }
+
+    /// [CDP-ST-G] A new SYN takes the place at once: random initial numbers make a waiting time needless. The SYN that began
+    /// this connection is not new, however late it comes again.
+    fn is_renewed_by(&self, packet: &Packet) -> bool {
+        packet.kind() == Kind::Syn && packet.seq(false) != self.irs
+    }
+
+    /// [CDP-ST-J] The peer took the SYN|ACK of another: its number fits, what it acknowledges does not.
+    fn is_disowned_by(&self, packet: &Packet) -> bool {
+        let is_numbered = matches!(packet.kind(), Kind::Data | Kind::Ack | Kind::Pin | Kind::Fin);
+        is_numbered
+            && packet.header().ack != (self.iss + 1).low32()
+            && self.receiver.place(packet.seq(self.agreed.sealed)).is_current()
     }
 }

@@ -162,7 +162,8 @@ impl Connection {
             Kind::SynAck => self.stats.unexpected += 1,
             Kind::EchoReset => self.handle_echo_reset_in_syn_received(now, packet),
             Kind::Reset => self.handle_reset_in_syn_received(now, packet),
-            // [CDP-ST-I] any other whose ACK number is not low32(ISS + 1) is dropped without an answer
+            // [CDP-ST-I] any other whose ACK number is not low32(ISS + 1) is dropped without an answer, where
+            // an embryo does not give way to it
             Kind::Data | Kind::Ack | Kind::Pin | Kind::Fin if !acks_ours => self.stats.unexpected += 1,
             Kind::Data | Kind::Ack | Kind::Pin | Kind::Fin => {
                 if !self.receiver.place(packet.seq(self.agreed.sealed)).is_current() {

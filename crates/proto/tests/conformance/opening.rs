@@ -187,6 +187,44 @@ fn an_embryo_wants_its_number_acknowledged() {
     assert_eq!(script.own.poll_event(), Some(Event::Connected));
 }
 
+/// [CDP-ST-J] An embryo gives way to a packet whose number fits and which acknowledges another's, and to nothing else.
+#[test]
+fn an_embryo_gives_way_to_who_took_the_answer_of_another() {
+    let mut script = Script::embryo(&datagrams(), &generous());
+    let (honest, current) = (script.ack, script.seq);
+    let kinds = [Kind::Ack, Kind::Pin, Kind::Fin, Kind::Data];
+    let yields = |script: &Script, kind| {
+        let is_data = kind == Kind::Data;
+        let control = || script.control(&script.header(kind), &Tlvs::default());
+        let packet = if is_data { script.data_at(script.seq, true, b"to another") } else { control() };
+        script.own.yields_to(&packet)
+    };
+    for kind in kinds {
+        assert!(!yields(&script, kind), "{kind:?}: it completes the open");
+    }
+    script.ack = honest + 0x5EED;
+    for kind in kinds {
+        assert!(yields(&script, kind), "{kind:?}");
+    }
+    for kind in [Kind::Syn, Kind::Reset, Kind::EchoReset] {
+        assert!(!yields(&script, kind), "{kind:?}");
+    }
+    script.seq = current + (1 << 32);
+    assert!(!kinds.into_iter().any(|kind| yields(&script, kind)), "another upper half of SEQ");
+    script.own.forget();
+    assert!(script.own.is_finished());
+    assert_eq!(script.pass(MS * 100), [], "it answers its SYN no more");
+
+    let mut script = Script::opening(&datagrams());
+    script.hear(syn(&generous()));
+    assert_eq!(script.own.state(), State::SynReceived);
+    (script.seq, script.ack) = (PEER_ISS + 1, honest + 0x5EED);
+    assert!(
+        !kinds.into_iter().any(|kind| yields(&script, kind)),
+        "one half of a simultaneous open has a user"
+    );
+}
+
 /// [CDP-RST-8] [CDP-ST-19] An echo must return ISS and the high half of IRS + 1. [CDP-RST-5] RST|ACK its number.
 #[test]
 fn an_embryo_is_reset_only_exactly() {

@@ -95,6 +95,8 @@ impl Pair {
         let is_there =
             self.sides[side].connection.as_ref().is_some_and(|connection| !connection.is_finished());
         if !is_there || makes_way {
+            self.note_gone(side);
+            self.sides[side].connection.iter_mut().for_each(Connection::forget);
             return self.deliver_unclaimed(flying);
         }
         let was = self.sides[side].state();

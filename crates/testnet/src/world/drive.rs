@@ -116,7 +116,7 @@ impl World {
     }
 
     /// Follows an end that a listener made from embryo to accept queue.
-    fn note_stage(&mut self, end: usize) {
+    pub(super) fn note_stage(&mut self, end: usize) {
         let at = &mut self.ends[end];
         let (Stage::Embryo(port), Some(connection)) = (at.stage, &at.connection) else { return };
         if connection.is_embryo() {
