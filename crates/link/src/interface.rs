@@ -1,6 +1,6 @@
 //! The network interfaces of this machine, as far as a link and the doctor need them.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -23,12 +23,12 @@ pub struct Interface {
 /// # Errors
 /// Those of `getifaddrs`, and of opening a socket.
 pub fn interfaces() -> io::Result<Vec<Interface>> {
+    let probe = control_socket()?;
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: the pointer is to a pointer of ours, which the call fills.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    let probe = control_socket()?;
     let mut found = Vec::new();
     let mut next = list;
     // SAFETY: the list is well-formed until it is freed below, and a null pointer ends it.
@@ -99,7 +99,7 @@ pub(crate) struct Device {
 
 /// The interface `name`, or `None` if there is none.
 pub(crate) fn device(name: &str) -> io::Result<Option<Device>> {
-    let Ok(name) = std::ffi::CString::new(name) else { return Ok(None) };
+    let Ok(name) = CString::new(name) else { return Ok(None) };
     let probe = control_socket()?;
     // SAFETY: the name ends with a zero byte.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
@@ -136,18 +136,46 @@ pub(crate) fn request(name: &CStr) -> Option<libc::ifreq> {
     Some(request)
 }
 
-/// The MTU that a socket bound to `local` can count on: its interface's, or for a wildcard address the smallest of
-/// all interfaces that are not loopback; `None` if no interface tells.
-pub(crate) fn mtu_for(local: IpAddr) -> Option<u32> {
-    let all = interfaces().ok()?;
-    if let Some(own) = all.iter().find(|interface| interface.address == local) {
-        return Some(own.mtu);
+/// The interfaces that a socket bound to `local` may use: the one with that address, or for a wildcard address all that are
+/// not loopback; all, if there are no others.
+pub(crate) fn used_by(local: IpAddr) -> Vec<Interface> {
+    let mut all = interfaces().unwrap_or_default();
+    let is_v4_loopback = matches!(local, IpAddr::V4(v4) if v4.is_loopback());
+    let has_address = |interface: &Interface| interface.address == local;
+    let leads_there = |interface: &Interface| interface.is_loopback == is_v4_loopback;
+    if all.iter().any(has_address) {
+        all.retain(has_address);
+    } else if all.iter().any(leads_there) {
+        all.retain(leads_there);
     }
-    if matches!(local, IpAddr::V4(v4) if v4.is_loopback()) {
-        return all.iter().find(|interface| interface.is_loopback).map(|interface| interface.mtu);
+    all
+}
+
+/// The question whether an interface joins frames that arrive (linux/ethtool.h).
+pub(crate) const JOINS: u32 = 0x2B;
+
+/// What an interface answers to an `ethtool` question about one offload, if it does.
+pub(crate) fn offload(name: &str, probe: &OwnedFd, command: u32) -> Option<bool> {
+    /// `struct ethtool_value`.
+    #[repr(C)]
+    struct Question {
+        command: u32,
+        answer: u32,
     }
-    let outside = all.iter().filter(|interface| !interface.is_loopback).map(|interface| interface.mtu).min();
-    outside.or_else(|| all.iter().map(|interface| interface.mtu).min())
+    let name = CString::new(name).ok()?;
+    let mut request = request(&name)?;
+    let mut question = Question { command, answer: 0 };
+    request.ifr_ifru.ifru_data = (&raw mut question).cast();
+    // SAFETY: the request names a question of the layout this call needs, and both live through it.
+    let result = unsafe { libc::ioctl(probe.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+    (result == 0).then_some(question.answer != 0)
+}
+
+/// Whether all of these interfaces say that they join no frames that arrive.
+pub(crate) fn join_nothing(interfaces: &[Interface]) -> bool {
+    let Ok(probe) = control_socket() else { return false };
+    let joins_nothing = |interface: &Interface| offload(&interface.name, &probe, JOINS) == Some(false);
+    !interfaces.is_empty() && interfaces.iter().all(joins_nothing)
 }
 
 #[cfg(test)]
@@ -159,8 +187,23 @@ mod tests {
         let all = interfaces().unwrap();
         let lo = all.iter().find(|interface| interface.is_loopback && interface.address.is_ipv4()).unwrap();
         assert!(lo.mtu >= 1500, "{lo:?}");
-        assert_eq!(mtu_for("127.0.0.1".parse().unwrap()), Some(lo.mtu));
-        assert_eq!(mtu_for("127.9.9.9".parse().unwrap()), Some(lo.mtu));
+        assert_eq!(used_by(lo.address), std::slice::from_ref(lo));
+        assert!(used_by("127.9.9.9".parse().unwrap()).iter().all(|interface| interface.is_loopback));
+    }
+
+    #[test]
+    fn a_wildcard_address_uses_what_leads_outside_if_anything_does() {
+        let all = interfaces().unwrap();
+        let used = used_by("0.0.0.0".parse().unwrap());
+        let leads_outside = |interface: &Interface| !interface.is_loopback;
+        assert!(!used.is_empty());
+        assert_eq!(used.iter().all(leads_outside), all.iter().any(leads_outside));
+    }
+
+    #[test]
+    fn what_no_interface_says_is_not_taken_for_a_no() {
+        let lo = interfaces().unwrap().into_iter().find(|interface| interface.is_loopback).unwrap();
+        assert!(!join_nothing(&[]) && !join_nothing(&[Interface { name: "nosuch0".to_owned(), ..lo }]));
     }
 
     #[test]

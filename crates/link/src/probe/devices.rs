@@ -1,7 +1,6 @@
 //! Network interfaces: MTU and offloads.
 
-use std::ffi::CString;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use super::{Fact, Verdict};
 use crate::interface::{self, Interface};
@@ -9,18 +8,14 @@ use crate::packet::{self, OpenError};
 use crate::{Ethernet, Link};
 
 /// `ethtool` questions about one offload each (linux/ethtool.h).
-const OFFLOADS: [(&str, u32); 3] =
-    [("tx-checksumming", 0x16), ("generic-segmentation-offload", 0x23), ("generic-receive-offload", 0x2B)];
+const OFFLOADS: [(&str, u32); 3] = [
+    ("tx-checksumming", 0x16),
+    ("generic-segmentation-offload", 0x23),
+    ("generic-receive-offload", interface::JOINS),
+];
 
 /// The usual MTU of Ethernet, above which packets cost less.
 const ETHERNET_MTU: u32 = 1_500;
-
-/// `struct ethtool_value`.
-#[repr(C)]
-struct Question {
-    command: u32,
-    answer: u32,
-}
 
 pub(super) fn facts() -> Vec<Fact> {
     let mut all = match interface::interfaces() {
@@ -72,8 +67,10 @@ fn mtu(device: &Interface) -> Fact {
 
 fn offloads(device: &Interface, socket: &OwnedFd) -> Fact {
     let name = format!("offloads of {}", device.name);
-    let answers: Vec<_> =
-        OFFLOADS.iter().map(|&(word, command)| (word, ask(device, socket, command))).collect();
+    let answers: Vec<_> = OFFLOADS
+        .iter()
+        .map(|&(word, command)| (word, interface::offload(&device.name, socket, command)))
+        .collect();
     if answers.iter().any(|(_, answer)| answer.is_none()) {
         return Fact::unknown(name, "the interface does not tell");
     }
@@ -88,16 +85,6 @@ fn offloads(device: &Interface, socket: &OwnedFd) -> Fact {
         device.name
     );
     Fact::with(name, format!("{} off", off.join(", ")), Verdict::Poor, remedy)
-}
-
-fn ask(device: &Interface, socket: &OwnedFd, command: u32) -> Option<bool> {
-    let name = CString::new(device.name.as_str()).ok()?;
-    let mut request = interface::request(&name)?;
-    let mut question = Question { command, answer: 0 };
-    request.ifr_ifru.ifru_data = (&raw mut question).cast();
-    // SAFETY: the request names a question of the layout this call needs, and both live through it.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-    (result == 0).then_some(question.answer != 0)
 }
 
 #[cfg(test)]

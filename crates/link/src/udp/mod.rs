@@ -18,13 +18,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use socket2::Socket;
 
 use crate::counters::Counters;
+use crate::interface::{self, Interface};
 use crate::link::HEADER_BYTES;
-use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, interface, sockopt};
+use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, sockopt};
 use direct::Direct;
 pub(crate) use origin::Origin;
 pub(crate) use rhythm::Rhythm;
@@ -79,8 +80,8 @@ pub struct Udp {
     socket: Socket,
     local: SocketAddr,
     mtu: u32,
-    /// Cleared for good when the kernel refuses to cut packets.
-    gso: AtomicBool,
+    /// How many packets leave as one, for the kernel to cut: 1 for good when it refuses to.
+    group_max: AtomicUsize,
     gro: bool,
     direct: Direct,
     buffer_bytes: usize,
@@ -138,12 +139,14 @@ impl Udp {
         options::ask_for_reports(&socket, local.is_ipv6())?;
         let gso = wanted.gso && options::has_gso(&socket);
         let gro = wanted.gro && options::enable_gro(&socket);
-        let mtu = wanted.mtu.or_else(|| interface::mtu_for(local.ip())).unwrap_or(MTU_UNKNOWN).min(MTU_MAX);
+        let interfaces = interface::used_by(local.ip());
+        let least_mtu = interfaces.iter().map(|interface| interface.mtu).min();
+        let mtu = wanted.mtu.or(least_mtu).unwrap_or(MTU_UNKNOWN).min(MTU_MAX);
         Ok(Self {
             socket,
             local,
             mtu,
-            gso: AtomicBool::new(gso),
+            group_max: AtomicUsize::new(if gso { group_max(&interfaces) } else { 1 }),
             gro,
             direct: Direct::new(wanted.direct),
             buffer_bytes: wanted.buffer_bytes,
@@ -165,6 +168,15 @@ impl Udp {
     }
 }
 
+/// How many packets may leave as one by these interfaces.
+///
+/// Where frames are not joined the kernel cuts a group for each of them to go its own way to the other end, over a veth pair into
+/// the memory of another core, and takes the memory of their heads from what came back from there: some 32 lie ready, and
+/// those beyond cost the sender a quarter more. Other groups are the better the larger they are. Figures: `docs/performance.md`.
+fn group_max(interfaces: &[Interface]) -> usize {
+    if interface::join_nothing(interfaces) { scatter::SEGMENTS_MAX / 2 } else { scatter::SEGMENTS_MAX }
+}
+
 impl Link for Udp {
     fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         self.recv_batch(batch)
@@ -181,7 +193,7 @@ impl Link for Udp {
             mtu: self.mtu,
             local: self.local,
             encapsulation: Encapsulation::Udp,
-            gso: self.gso.load(Ordering::Relaxed),
+            gso: self.group_max.load(Ordering::Relaxed) > 1,
             gro: self.gro,
             send_buffer_bytes: self.socket.send_buffer_size().unwrap_or(0),
             receive_buffer_bytes: self.socket.recv_buffer_size().unwrap_or(0),

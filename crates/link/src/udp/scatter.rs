@@ -48,13 +48,12 @@ impl Scatter {
         }
     }
 
-    /// Lays out as many groups of `batch` from its packet at `from` on as fit; a group has more than one packet only
-    /// if `gso`. Stops at a packet that may be fragmented.
+    /// Lays out as many groups of `batch` from its packet at `from` on as fit, of up to `group_max` packets each. Stops at a packet that may be fragmented.
     pub(super) fn fill(
         &mut self,
         batch: &SendBatch,
         from: Cursor,
-        gso: bool,
+        group_max: usize,
         is_v6: bool,
     ) -> &mut [libc::mmsghdr] {
         let (mut at, mut used) = (from, 0);
@@ -63,7 +62,7 @@ impl Scatter {
             && self.groups < GROUPS_MAX
             && !run.may_fragment
         {
-            let count = if gso { group_len(&batch.runs[at.run..], at.skip) } else { 1 };
+            let count = group_len(&batch.runs[at.run..], at.skip, group_max);
             let Some(pieces) = self.gather(batch, at, count, used) else { break };
             self.address_group(run, count, used, pieces, is_v6);
             used += pieces;
@@ -154,10 +153,10 @@ impl Pieces<'_> {
 }
 
 /// How many packets leave as one, from the one numbered `skip` of the first run on: packets of one size, and one that is
-/// shorter.
-fn group_len(runs: &[Run], skip: usize) -> usize {
+/// shorter; `group_max` of them at most.
+fn group_len(runs: &[Run], skip: usize, group_max: usize) -> usize {
     let first = &runs[0];
-    let most = SEGMENTS_MAX.min(GROUP_BYTES_MAX / first.size.max(1)).max(1);
+    let most = group_max.min(GROUP_BYTES_MAX / first.size.max(1)).max(1);
     let mut count = first.count - skip;
     for (run, next) in runs.iter().zip(&runs[1..]) {
         if count >= most || run.size != first.size || !run.goes_on_in(next) {
@@ -189,25 +188,26 @@ mod tests {
         batch
     }
 
-    fn groups(batch: &SendBatch, gso: bool) -> Vec<usize> {
+    fn groups(batch: &SendBatch, group_max: usize) -> Vec<usize> {
         let mut scatter = Scatter::new();
-        let groups = scatter.fill(batch, Cursor::default(), gso, false).len();
+        let groups = scatter.fill(batch, Cursor::default(), group_max, false).len();
         scatter.packets[..groups].to_vec()
     }
 
     #[test]
     fn packets_of_one_size_for_one_target_are_one_group_and_a_shorter_one_ends_it() {
         let packets = [(1472, 1), (1472, 1), (900, 1), (900, 1), (1472, 1), (1472, 2)];
-        assert_eq!(groups(&batch(&packets), true), [3, 1, 1, 1]);
-        assert_eq!(groups(&batch(&packets), false), [1; 6]);
+        assert_eq!(groups(&batch(&packets), SEGMENTS_MAX), [3, 1, 1, 1]);
+        assert_eq!(groups(&batch(&packets), 1), [1; 6]);
     }
 
     #[test]
     fn a_group_stays_below_the_limits_of_the_kernel() {
-        assert_eq!(groups(&batch(&[(100, 1); 100]), true), [64, 36]);
-        assert_eq!(groups(&batch(&[(1472, 1); 50]), true), [44, 6]);
-        assert_eq!(groups(&batch(&[(40_000, 1); 2]), true), [1, 1]);
-        assert_eq!(groups(&batch(&[(9_000, 1); 10]), true), [7, 3]);
+        assert_eq!(groups(&batch(&[(100, 1); 100]), SEGMENTS_MAX), [64, 36]);
+        assert_eq!(groups(&batch(&[(1472, 1); 50]), SEGMENTS_MAX), [44, 6]);
+        assert_eq!(groups(&batch(&[(1472, 1); 50]), 32), [32, 18]);
+        assert_eq!(groups(&batch(&[(40_000, 1); 2]), SEGMENTS_MAX), [1, 1]);
+        assert_eq!(groups(&batch(&[(9_000, 1); 10]), SEGMENTS_MAX), [7, 3]);
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
         let mut scatter = Scatter::new();
         let mut pieces = |len| {
             let batch = batch(&[(len, 1); 6]);
-            scatter.fill(&batch, Cursor::default(), true, false)[0].msg_hdr.msg_iovlen
+            scatter.fill(&batch, Cursor::default(), SEGMENTS_MAX, false)[0].msg_hdr.msg_iovlen
         };
         assert_eq!((pieces(92), pieces(1472), pieces(INLINE_BYTES + 29)), (1, 1, 12));
     }
@@ -223,8 +223,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_one_call_is_left_for_the_next() {
         let packets: Vec<_> = (0..40).map(|n| (1472 - n, 1)).collect();
-        assert_eq!(groups(&batch(&packets), false).len(), GROUPS_MAX);
-        let large = groups(&batch(&[(INLINE_BYTES + 29, 1); 300]), true);
+        assert_eq!(groups(&batch(&packets), 1).len(), GROUPS_MAX);
+        let large = groups(&batch(&[(INLINE_BYTES + 29, 1); 300]), SEGMENTS_MAX);
         assert_eq!(large.iter().sum::<usize>(), PIECES_MAX / 2 / large[0] * large[0]);
     }
 
@@ -242,11 +242,11 @@ mod tests {
             }
         }
         batch.push_slice(to, &[1; 28]);
-        let messages = scatter.fill(&batch, Cursor::default(), true, false);
+        let messages = scatter.fill(&batch, Cursor::default(), SEGMENTS_MAX, false);
         let pieces: Vec<usize> = messages.iter().map(|message| message.msg_hdr.msg_iovlen).collect();
         assert_eq!((pieces, &scatter.packets[..2]), (vec![2, 2], &[6, 3][..]));
         let within = Cursor { run: 0, skip: 2 };
-        let pieces = scatter.fill(&batch, within, true, false)[0].msg_hdr.msg_iovlen;
+        let pieces = scatter.fill(&batch, within, SEGMENTS_MAX, false)[0].msg_hdr.msg_iovlen;
         assert_eq!((pieces, scatter.packets(1)), (2, 4));
     }
 
@@ -254,7 +254,7 @@ mod tests {
     fn groups_go_on_within_a_run() {
         let mut scatter = Scatter::new();
         let batch = batch(&[(500, 1); 100]);
-        let messages = scatter.fill(&batch, Cursor { run: 0, skip: 64 }, true, false).len();
+        let messages = scatter.fill(&batch, Cursor { run: 0, skip: 64 }, SEGMENTS_MAX, false).len();
         assert_eq!((messages, scatter.packets(1)), (1, 36));
     }
 }

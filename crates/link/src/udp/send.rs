@@ -41,9 +41,9 @@ impl Udp {
         if left == 1 {
             return self.send_lone(&frame, true);
         }
-        let gso = self.gso.load(Ordering::Relaxed);
+        let group_max = self.group_max.load(Ordering::Relaxed);
         let mut scatter = Scatter::new();
-        match self.persist(|| self.send_groups(&mut scatter, batch, at, gso)) {
+        match self.persist(|| self.send_groups(&mut scatter, batch, at, group_max)) {
             Ok(count) => Ok(count),
             Err(error) if scatter.packets(1) > 1 && is_about_gso(&error) => {
                 self.send_singly(batch, at, scatter.packets(1), &error)
@@ -58,9 +58,9 @@ impl Udp {
         scatter: &mut Scatter,
         batch: &SendBatch,
         at: Cursor,
-        gso: bool,
+        group_max: usize,
     ) -> io::Result<usize> {
-        let messages = scatter.fill(batch, at, gso, self.local.is_ipv6());
+        let messages = scatter.fill(batch, at, group_max, self.local.is_ipv6());
         if let [one] = messages {
             // SAFETY: as below.
             let sent = unsafe { sys::sendmsg(self.fd(), &raw const one.msg_hdr, libc::MSG_DONTWAIT) };
@@ -145,7 +145,7 @@ impl Udp {
         let is_too_large = refusal.raw_os_error() == Some(libc::EMSGSIZE)
             || self.counters.dropped_oversize.get() != oversize;
         if !is_too_large {
-            self.gso.store(false, Ordering::Relaxed);
+            self.group_max.store(1, Ordering::Relaxed);
         }
         Ok(count)
     }
