@@ -78,7 +78,9 @@ impl Core {
         let slots_max = self.budget.slots_max(listening.packet_bytes());
         let (verdict, slots) = listening.handle_packet(now, packet, secret, slots_max, out.batch.heads_mut());
         match verdict {
-            Verdict::Drop => self.drops.count(Dropped::Listener),
+            Verdict::Drop if packet.kind().is_reset() => self.drops.count(Dropped::Listener),
+            // [CDP-ST-6]
+            Verdict::Drop => self.drops.count(Dropped::AcceptFull),
             // [CDP-ST-5] [CDP-CKE-8] one SYN|ACK, no longer than the SYN, to where the SYN came from
             Verdict::Answer => push_answer(&mut out.batch, from, start),
             Verdict::Refuse(reason, detail) => {

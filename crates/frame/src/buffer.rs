@@ -85,7 +85,7 @@ impl FrameBuffer {
     /// If some of that is frozen, or not filled.
     #[inline]
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
-        let is_there = self.frozen <= at && at + bytes.len() <= self.len;
+        let is_there = self.frozen <= at && at <= self.len && bytes.len() <= self.len - at;
         assert!(is_there, "{} bytes at {at}, of {} and {} frozen", bytes.len(), self.len, self.frozen);
         if let Some(memory) = &self.memory {
             // SAFETY: as in `put`; it lies between what is frozen and the end.

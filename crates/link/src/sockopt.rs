@@ -18,6 +18,13 @@ pub(crate) fn set<T: Copy>(fd: BorrowedFd<'_>, level: i32, name: i32, value: &T)
     }
 }
 
+/// Asks for a buffer of `bytes` by the first of two options, which goes past the system's limit where that is permitted, else by the
+/// second, which stays below. A smaller buffer is no error: the doctor says which limits those are.
+pub(crate) fn enlarge(fd: BorrowedFd<'_>, [force, plain]: [i32; 2], bytes: usize) {
+    let wanted = i32::try_from(bytes).unwrap_or(i32::MAX);
+    let _ = set(fd, libc::SOL_SOCKET, force, &wanted).or_else(|_| set(fd, libc::SOL_SOCKET, plain, &wanted));
+}
+
 /// The value of an option whose integers are as many and as wide as the kernel's.
 pub(crate) fn integers<const N: usize>(fd: RawFd, level: i32, name: i32) -> Option<[u32; N]> {
     let mut value = MaybeUninit::<[u32; N]>::uninit();

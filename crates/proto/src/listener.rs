@@ -148,7 +148,7 @@ impl Listener {
             return Verdict::Drop;
         }
         // [CDP-ST-4] [CDP-LIM-1] below the threshold an embryo. [CDP-CKE-A] The threshold stays crossed while a cookie is good: a
-        // client keeps the first SYN|ACK it gets, and the embryo of its repeated SYN would refuse the echo of that.
+        // client keeps the first SYN|ACK it gets, and the embryo of its repeated SYN has another number.
         if self.embryos < self.config.embryos_max && now >= self.cookies_until {
             self.embryos += 1;
             return Verdict::Embryo(Box::new(Connection::embryo(now, syn, &theirs, &self.config, secret)));

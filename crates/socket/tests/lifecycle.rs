@@ -256,7 +256,11 @@ fn a_full_accept_queue_lets_the_rest_wait() {
     let options = Options::stream().accept_limit(2).rto_init(Duration::from_millis(20));
     let listener = server.listen(0, &options).unwrap();
     let target = (server.underlay(), listener.local_address().port);
-    let sockets: Vec<_> = (0..6).map(|_| client.connect_start(target, &options).unwrap()).collect();
+    let mut sockets: Vec<_> = (0..2).map(|_| client.connect(target, &options).unwrap()).collect();
+    wait_until("both are in the queue", || server.stats().listeners[0].waiting == 2);
+    sockets.extend((0..4).map(|_| client.connect_start(target, &options).unwrap()));
+    let is_full = || server.stats().drops.iter().any(|drop| drop.name == "accept queue full");
+    wait_until("it is counted", is_full);
     for _ in 0..6 {
         drop(listener.accept_timeout(PATIENCE).unwrap());
     }

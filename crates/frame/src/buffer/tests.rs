@@ -31,6 +31,7 @@ fn what_is_frozen_is_neither_written_nor_begun_anew_while_a_handle_is_held() {
 fn what_would_break_a_promise_panics() {
     assert!(panics(|buffer| buffer.write(3, b"x")), "frozen");
     assert!(panics(|buffer| buffer.write(7, b"xx")), "not filled");
+    assert!(panics(|buffer| buffer.write(usize::MAX, b"xx")), "not filled");
     assert!(panics(|buffer| buffer.put(&[0; 93])), "no room");
     assert!(panics(|buffer| _ = buffer.skip(93)), "no room");
     assert!(panics(|buffer| buffer.freeze(9)), "not filled");

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use crate::counters::Counters;
 use crate::interface::Device;
 use crate::link::HEADER_BYTES;
-use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, interface};
+use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, interface, sockopt};
 pub use address::{Mac, ParseMacError, UnderlayText};
 pub use error::OpenError;
 pub(crate) use ethernet::emit as frame_head;
@@ -120,7 +120,7 @@ impl Ethernet {
         if wanted.bypass_queue {
             socket::bypass_queue(socket.as_fd());
         }
-        socket::enlarge_send_buffer(socket.as_fd(), wanted.send_buffer_bytes);
+        sockopt::enlarge(socket.as_fd(), [libc::SO_SNDBUFFORCE, libc::SO_SNDBUF], wanted.send_buffer_bytes);
         socket::bind(socket.as_fd(), place.device.index)
             .map_err(OpenError::system("frames of the interface"))?;
         Ok(Self {

@@ -49,14 +49,6 @@ pub(super) fn bypass_queue(fd: BorrowedFd<'_>) {
     let _ = sockopt::set(fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1i32);
 }
 
-/// Asks for a send buffer of `bytes`: past the system's limit if that is permitted, else up to it.
-pub(super) fn enlarge_send_buffer(fd: BorrowedFd<'_>, bytes: usize) {
-    let wanted = i32::try_from(bytes).unwrap_or(i32::MAX);
-    // A smaller buffer is no error: the kernel gives what its limits allow.
-    let _ = sockopt::set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &wanted)
-        .or_else(|_| sockopt::set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &wanted));
-}
-
 /// Bytes the kernel keeps for frames to be sent.
 pub(super) fn send_buffer_bytes(fd: RawFd) -> usize {
     sockopt::integers(fd, libc::SOL_SOCKET, libc::SO_SNDBUF).map_or(0, |[bytes]| bytes as usize)

@@ -2,9 +2,11 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 
 use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::sockopt;
 
 /// A bound, non-blocking socket. One that is bound to an IPv6 wildcard address serves IPv4 as well.
 ///
@@ -65,12 +67,8 @@ pub(super) fn ask_for_reports(socket: &Socket, is_v6: bool) -> io::Result<()> {
 
 /// Asks for buffers of `bytes`: past the system's limit if that is permitted, else up to it.
 pub(super) fn enlarge_buffers(socket: &Socket, bytes: usize) {
-    let wanted = i32::try_from(bytes).unwrap_or(i32::MAX);
-    for (force, plain) in [(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF), (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)] {
-        // A smaller buffer is no error: the kernel gives what its limits allow, and the doctor says which those are.
-        let _ = set(socket, libc::SOL_SOCKET, force, wanted)
-            .or_else(|_| set(socket, libc::SOL_SOCKET, plain, wanted));
-    }
+    sockopt::enlarge(socket.as_fd(), [libc::SO_SNDBUFFORCE, libc::SO_SNDBUF], bytes);
+    sockopt::enlarge(socket.as_fd(), [libc::SO_RCVBUFFORCE, libc::SO_RCVBUF], bytes);
 }
 
 /// Whether this kernel knows `UDP_SEGMENT`; whether the way out can do it shows when it is used.
@@ -84,8 +82,5 @@ pub(super) fn enable_gro(socket: &Socket) -> bool {
 }
 
 fn set(socket: &Socket, level: i32, name: i32, value: i32) -> io::Result<()> {
-    let len = libc::socklen_t::try_from(size_of::<i32>()).map_err(io::Error::other)?;
-    // SAFETY: the pointer is to an integer that lives, and the length is its size.
-    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), len) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    sockopt::set(socket.as_fd(), level, name, &value)
 }
