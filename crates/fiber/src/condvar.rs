@@ -6,7 +6,7 @@ use std::time::Instant;
 use weft_sync::SpinLock;
 
 use crate::cancel;
-use crate::mutex::MutexGuard;
+use crate::mutex::{Mutex, MutexGuard};
 use crate::wait::{Outcome, Seat, WaitList, release};
 use crate::why::Why;
 
@@ -63,11 +63,12 @@ impl Condvar {
 
     /// Unlocks the mutex, waits for a notification, and locks it again.
     ///
-    /// A fiber that is cancelled while it waits unwinds, with the mutex unlocked.
+    /// A fiber that is cancelled while it waits unwinds, with the mutex unlocked; if it had been notified, the notification goes to
+    /// the next that waits.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         let mutex = guard.mutex();
-        cancel::unwind_if(self.wait_unlocked(guard, None));
-        mutex.lock()
+        let outcome = cancel::unwind_if(self.wait_unlocked(guard, None));
+        self.relock(mutex, outcome)
     }
 
     /// The same, until `deadline` at most; the flag says whether a notification came.
@@ -78,7 +79,15 @@ impl Condvar {
     ) -> (MutexGuard<'a, T>, bool) {
         let mutex = guard.mutex();
         let outcome = cancel::unwind_if(self.wait_unlocked(guard, Some(deadline)));
-        (mutex.lock(), outcome == Outcome::Signalled)
+        (self.relock(mutex, outcome), outcome == Outcome::Signalled)
+    }
+
+    /// Locks after the wait. Who is cancelled meanwhile uses up no notification.
+    fn relock<'a, T>(&self, mutex: &'a Mutex<T>, outcome: Outcome) -> MutexGuard<'a, T> {
+        let passed_on = (outcome == Outcome::Signalled).then(|| PassedOn(self));
+        let guard = mutex.lock();
+        std::mem::forget(passed_on);
+        guard
     }
 
     /// Lets go the one that has waited longest.
@@ -118,6 +127,15 @@ impl Condvar {
             self.0.lock().waiters.remove(node);
         }
         outcome
+    }
+}
+
+/// A notification that goes on to another when it is dropped.
+struct PassedOn<'a>(&'a Condvar);
+
+impl Drop for PassedOn<'_> {
+    fn drop(&mut self) {
+        self.0.notify_one();
     }
 }
 

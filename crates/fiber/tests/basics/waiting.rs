@@ -24,6 +24,29 @@ fn a_cancelled_fiber_unwinds_where_it_waits() {
 }
 
 #[test]
+fn a_notified_fiber_that_is_cancelled_before_it_has_the_mutex_lets_another_go() {
+    on_fiber(|| {
+        let shared = Arc::new((Mutex::new(()), Condvar::new()));
+        let [first, second] = [(); 2].map(|()| {
+            let theirs = shared.clone();
+            let waiter = spawn(move || drop(theirs.1.wait(theirs.0.lock()))).unwrap();
+            yield_now();
+            waiter
+        });
+        let held = shared.0.lock();
+        shared.1.notify_one();
+        // It runs, and waits for the mutex.
+        yield_now();
+        first.fiber().cancel();
+        assert!(matches!(first.join(), Err(JoinError::Cancelled)));
+        drop(held);
+        let outcome = second.join_until(Instant::now() + Duration::from_secs(10));
+        let outcome = outcome.map_err(|(waits, _)| waits.unwrap().fiber().cancel());
+        assert!(outcome.is_ok(), "the notification was used up by nobody");
+    });
+}
+
+#[test]
 fn a_fiber_that_is_cancelled_before_it_starts_never_does() {
     on_fiber(|| {
         let child = spawn(|| panic!("it started")).unwrap();
