@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     detached: (AtomicU64, AtomicU64),
     /// Fibers spawned by threads that are no workers.
     spawned_outside: AtomicU64,
+    /// Such threads that are just spawning one: it counts before they look at the stage, until a worker has it.
+    arriving: AtomicUsize,
     stage: AtomicU8,
     started: Instant,
     hook: OnceLock<Hook>,
@@ -59,7 +61,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn stage(&self) -> Stage {
-        match self.stage.load(Ordering::Acquire) {
+        match self.stage.load(Ordering::SeqCst) {
             0 => Stage::Running,
             1 => Stage::Closing,
             _ => Stage::Ended,
@@ -67,7 +69,7 @@ impl Shared {
     }
 
     fn enter(&self, stage: Stage) {
-        self.stage.store(stage as u8, Ordering::Release);
+        self.stage.store(stage as u8, Ordering::SeqCst);
         self.workers.iter().for_each(|worker| {
             worker.ring();
         });
@@ -140,9 +142,25 @@ impl Shared {
         self.detached.1.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// A thread that is no worker spawns a fiber, for as long as the guard lives. Either it finds that the runtime ends, or who
+    /// ends it waits.
+    pub(crate) fn let_in(&self) -> Arriving<'_> {
+        self.arriving.fetch_add(1, Ordering::SeqCst);
+        Arriving(&self.arriving)
+    }
+
     /// A number for a fiber that is spawned by a thread that is no worker.
     pub(crate) fn next_id_outside(&self) -> u64 {
         self.spawned_outside.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+/// A thread that is no worker spawns a fiber.
+pub(crate) struct Arriving<'a>(&'a AtomicUsize);
+
+impl Drop for Arriving<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -187,6 +205,7 @@ impl Runtime {
             hungry: AtomicUsize::new(0),
             detached: (AtomicU64::new(0), AtomicU64::new(0)),
             spawned_outside: AtomicU64::new(0),
+            arriving: AtomicUsize::new(0),
             stage: AtomicU8::new(Stage::Running as u8),
             started: Instant::now(),
             hook: OnceLock::new(),
@@ -265,6 +284,9 @@ impl Runtime {
         }
         wait_until(None, || self.shared.live_attached() == 0);
         self.shared.enter(Stage::Closing);
+        // What was let in before is waited for as well.
+        wait_until(None, || self.shared.arriving.load(Ordering::SeqCst) == 0);
+        wait_until(None, || self.shared.live_attached() == 0);
         self.shared.pool.for_each(|block| {
             if block.id.load(Ordering::Relaxed) != 0 && !block.latch.is_open() {
                 crate::fiber::cancel(block);

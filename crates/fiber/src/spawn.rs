@@ -122,6 +122,7 @@ impl<'a> Spawn<'a> {
         {
             return self.spawn(body);
         }
+        let _arriving = shared.let_in();
         let block = self.prepare(shared, None, body)?;
         // SAFETY: the block was just made, and is in no queue yet.
         let id = unsafe { block.as_ref() }.id.load(Ordering::Relaxed);

@@ -72,6 +72,28 @@ fn after_shutdown_there_are_errors() {
     assert_eq!(child.join().unwrap(), 3);
 }
 
+/// A spawn beside the end of the runtime is refused, or its fiber runs: its joiner never waits for nothing.
+#[test]
+fn what_is_spawned_as_the_runtime_ends_runs_or_is_refused() {
+    for _ in 0..20_000 {
+        let runtime = Runtime::new().unwrap();
+        let handle = runtime.handle();
+        let spawner = std::thread::spawn(move || {
+            let mut spawned = 0;
+            loop {
+                match handle.spawn(|| 1) {
+                    Ok(child) => spawned += child.join().unwrap(),
+                    Err(error) => return (spawned, error),
+                }
+                // The runtime ends when it finds no fiber.
+                std::thread::sleep(Duration::from_micros(spawned % 50));
+            }
+        });
+        drop(runtime);
+        assert_eq!(spawner.join().unwrap().1, SpawnError::ShutDown);
+    }
+}
+
 #[test]
 fn calls_for_fibers_are_refused_on_threads() {
     assert_eq!(spawn(|| ()).unwrap_err(), SpawnError::NotAFiber);
