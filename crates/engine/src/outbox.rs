@@ -10,7 +10,7 @@ use std::sync::Arc;
 use weft_link::SendBatch;
 use weft_proto::{Connection, Transmit};
 
-use crate::slot::Slot;
+use crate::slot::{Deferred, Slot};
 use crate::waiters::Wake;
 
 /// Bytes after which a batch goes to the link before more is polled: one kernel buffer of many packets, so that the
@@ -34,6 +34,8 @@ pub(crate) struct Outbox {
     pub(crate) crowded_out: Vec<Arc<Slot>>,
     /// Slots whose listener closed while they came up.
     pub(crate) unaccepted: Vec<Arc<Slot>>,
+    /// Packets that a connection gave way to, and where they came from: as if it were not there.
+    pub(crate) given_way: Vec<Deferred>,
     /// Slots that a turn handed packets to.
     pub(crate) touched: Vec<Arc<Slot>>,
 }
@@ -70,6 +72,7 @@ impl Outbox {
             || !self.claims.is_empty()
             || !self.crowded_out.is_empty()
             || !self.unaccepted.is_empty()
+            || !self.given_way.is_empty()
     }
 
     /// Adds a packet that `connection` has just made: where it lies, or behind its head, which was written to the batch. What was

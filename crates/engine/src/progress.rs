@@ -72,12 +72,16 @@ struct Sleeper {
     waker: task::Waker,
 }
 
-thread_local! {
-    static SLEEPER: Sleeper = {
+impl Sleeper {
+    fn new() -> Self {
         let parker = Parker::new();
         let thread = Arc::new(ThreadWaker { unparker: parker.unparker(), signal: SpinLock::default() });
-        Sleeper { parker, waker: thread.clone().into(), thread }
-    };
+        Self { parker, waker: thread.clone().into(), thread }
+    }
+}
+
+thread_local! {
+    static SLEEPER: Sleeper = Sleeper::new();
 }
 
 /// Something to wait for at a slot or a listener.
@@ -126,7 +130,9 @@ impl Core {
         if let Some(outcome) = self.spin(port, condition, begin) {
             return outcome;
         }
-        let outcome = SLEEPER.with(|sleeper| self.sleep(home, condition, sleeper));
+        let outcome = SLEEPER.try_with(|sleeper| self.sleep(home, condition, sleeper));
+        // At the end of a thread there is no place for one any more.
+        let outcome = outcome.unwrap_or_else(|_| self.sleep(home, condition, &Sleeper::new()));
         self.adapt_spin(port, clock::now() - begin < LIVELY);
         outcome
     }

@@ -24,7 +24,7 @@ use crate::waiters::Interest;
 const LINK_PATIENCE: Duration = Duration::from_millis(5);
 
 impl Core {
-    /// Hands a packet to the machine, which takes its data. True if the connection gave way to it, or would.
+    /// Hands a packet to the machine, which takes its data. What the connection gives way to goes to the outbox.
     pub(crate) fn handle(
         &self,
         slot: &Arc<Slot>,
@@ -33,20 +33,18 @@ impl Core {
         from: SocketAddr,
         now: Instant,
         out: &mut Outbox,
-    ) -> bool {
+    ) {
         let path = match &live.side {
             None => (from == live.to).then_some(0),
             Some(side) => side.path_from(from),
         };
         if let Some(path) = path {
             if live.connection.yields_to(packet) {
-                self.make_way(slot, live, packet, out);
-                return true;
+                return self.make_way(slot, live, packet, from, out);
             }
-            live.connection.take_packet_by(now, packet, path);
-            return false;
+            return live.connection.take_packet_by(now, packet, path);
         }
-        self.handle_from_elsewhere(slot, live, packet, from, now, out)
+        self.handle_from_elsewhere(slot, live, packet, from, now, out);
     }
 
     /// A packet from another underlay address than the connection sends to.
@@ -59,13 +57,12 @@ impl Core {
         from: SocketAddr,
         now: Instant,
         out: &mut Outbox,
-    ) -> bool {
+    ) {
         if !self.may_come(packet, from) {
-            return false;
+            return;
         }
         if live.connection.yields_to(packet) {
-            self.make_way(slot, live, packet, out);
-            return true;
+            return self.make_way(slot, live, packet, from, out);
         }
         let before = live.connection.stats(now).packets_received;
         live.connection.handle_packet(now, packet.clone());
@@ -77,13 +74,20 @@ impl Core {
             live.to = from;
             self.directory.learn(slot.key().remote.node, from);
         }
-        false
     }
 
     /// [CDP-ST-48] [CDP-ST-J] Forgets a connection that is over, or an embryo, in favour of a packet, where a listener has the
     /// port. Elsewhere it stays, and the packet is refused as if it were not there.
     #[cold]
-    fn make_way(&self, slot: &Arc<Slot>, live: &mut Live, packet: &Packet, out: &mut Outbox) {
+    fn make_way(
+        &self,
+        slot: &Arc<Slot>,
+        live: &mut Live,
+        packet: &Packet,
+        from: SocketAddr,
+        out: &mut Outbox,
+    ) {
+        out.given_way.push((packet.clone(), from));
         if !self.listeners.read().contains_key(&packet.header().destination.port) {
             return;
         }
@@ -115,8 +119,7 @@ impl Core {
         out: &mut Outbox,
     ) {
         while let Some((mut packet, from)) = live.next_deferred() {
-            // What the connection gives way to comes again ([CDP-RTX-1]).
-            let _ = self.handle(slot, live, &mut packet, from, now, out);
+            self.handle(slot, live, &mut packet, from, now, out);
         }
     }
 
@@ -324,6 +327,9 @@ impl Core {
             }
             if let Some(slot) = out.unaccepted.pop() {
                 self.reset_unaccepted(&slot, now, out);
+            }
+            if let Some((packet, from)) = out.given_way.pop() {
+                self.handle_unknown(port, &packet, from, now, out);
             }
         }
         end

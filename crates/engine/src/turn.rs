@@ -253,23 +253,19 @@ impl Core {
         now: Instant,
         out: &mut Outbox,
     ) {
-        let is_refused = match live {
-            Some(live) => self.handle(slot, live, packet, from, now, out),
-            None if !self.may_come(packet, from) => return,
-            None => {
-                port.counters.backlogged.fetch_add(1, Ordering::Relaxed);
-                if slot.defer(packet.clone(), from).is_ok() {
-                    return;
-                }
-                // The backlog is full: wait for the slot, so that the link's own queue fills.
-                let mut live = slot.lock();
-                self.drain_backlog(slot, &mut live, now, out);
-                // The end of the turn wants the slot once more.
-                self.handle(slot, &mut live, packet, from, now, out)
-            }
-        };
-        if is_refused {
-            self.handle_unknown(port, packet, from, now, out);
+        if let Some(live) = live {
+            return self.handle(slot, live, packet, from, now, out);
+        }
+        if !self.may_come(packet, from) {
+            return;
+        }
+        port.counters.backlogged.fetch_add(1, Ordering::Relaxed);
+        if slot.defer(packet.clone(), from).is_err() {
+            // The backlog is full: wait for the slot, so that the link's own queue fills.
+            let mut live = slot.lock();
+            self.drain_backlog(slot, &mut live, now, out);
+            // The end of the turn wants the slot once more.
+            self.handle(slot, &mut live, packet, from, now, out);
         }
     }
 

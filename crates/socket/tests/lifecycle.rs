@@ -7,6 +7,7 @@ mod common;
 #[allow(dead_code, reason = "each test file uses its part")]
 mod stopwatch;
 
+use std::cell::RefCell;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use stopwatch::Stopwatch;
 use weft_socket::link::Hub;
 use weft_socket::{
     AcceptError, Address, CloseError, ConnectError, EndReason, ListenError, Node, NodeId, Options, Port,
-    RecvError, SendError, Target, errno, stat,
+    RecvError, SendError, Socket, Target, errno, stat,
 };
 
 fn port(number: u16) -> Port {
@@ -425,4 +426,27 @@ fn an_idle_node_runs_no_turns() {
         watch.run_for(Duration::from_millis(750));
         before.into_iter().zip(turns()).all(|(before, after)| after - before <= 3)
     });
+}
+
+/// What a thread leaves behind may still wait when the thread ends: there is no place for what belongs to the thread any more.
+#[test]
+fn a_destructor_at_the_end_of_a_thread_may_wait() {
+    struct Last(Socket);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            assert!(matches!(self.0.recv(&mut [0; 8]), Err(RecvError::TimedOut(_))));
+        }
+    }
+    thread_local! {
+        static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
+    }
+    let pair = Pair::over_udp(&Options::datagram());
+    let socket = pair.connected.clone();
+    socket.set_recv_timeout(Some(Duration::from_millis(30)));
+    let thread = thread::spawn(move || {
+        // What is made first goes last.
+        LAST.with(|last| *last.borrow_mut() = Some(Last(socket.clone())));
+        socket.recv(&mut [0; 8]).unwrap_err()
+    });
+    assert!(matches!(thread.join().unwrap(), RecvError::TimedOut(_)));
 }
