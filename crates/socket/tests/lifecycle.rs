@@ -441,7 +441,7 @@ fn a_destructor_at_the_end_of_a_thread_may_wait() {
         static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
     }
     let pair = Pair::over_udp(&Options::datagram());
-    let socket = pair.connected.clone();
+    let socket = pair.connected;
     socket.set_recv_timeout(Some(Duration::from_millis(30)));
     let thread = thread::spawn(move || {
         // What is made first goes last.
