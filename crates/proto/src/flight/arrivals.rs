@@ -178,12 +178,16 @@ impl Flight {
             }
             self.heard_at = now;
         }
-        // [CDP-RTX-3] no sample from a number that was sent more than once
-        progress.rtt = Some(progress.rtt.map_or(elapsed, |rtt| rtt.min(elapsed)));
+        // [CDP-RTX-3] no sample from a number that was sent more than once; nor from an acknowledgement that one thread stamped
+        // before another sent the packet
+        let is_sample = now > segment.sent_at;
+        if is_sample {
+            progress.rtt = Some(progress.rtt.map_or(elapsed, |rtt| rtt.min(elapsed)));
+        }
         if is_later((segment.sent_at, end), self.newest) {
             self.newest = (segment.sent_at, end);
             self.newest_by = segment.way.last();
-            self.rack_rtt = elapsed;
+            self.rack_rtt = if is_sample { elapsed } else { self.rack_rtt };
             self.newest_is_repeated = false;
         }
     }

@@ -17,3 +17,16 @@ fn an_answer_that_comes_too_soon_is_of_an_earlier_transmission() {
     assert_eq!(arrival(10 * MS), (1, 0, start + 30 * MS));
     assert_eq!(arrival(9 * MS), (1, 1, Instant::ZERO));
 }
+
+/// A thread may look at the clock, another send a packet, and the first then take in what answers it.
+#[test]
+fn an_acknowledgement_stamped_before_its_packet_tells_no_round_trip() {
+    let start = Instant::from_nanos(1_000_000_000);
+    let mut flight = Flight::new(Seq::new(1));
+    flight.push(start, Piece::default(), false, false);
+    let progress = flight.acknowledge(start + 3 * MS, flight.nxt(), None);
+    assert_eq!((progress.delivered, progress.rtt, flight.rack_rtt), (1, Some(3 * MS), 3 * MS));
+    flight.push(start + 9 * MS, Piece::default(), false, false);
+    let progress = flight.acknowledge(start + 8 * MS, flight.nxt(), None);
+    assert_eq!((progress.delivered, progress.rtt, flight.rack_rtt), (1, None, 3 * MS));
+}
