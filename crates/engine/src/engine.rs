@@ -19,6 +19,7 @@ use weft_sync::{Mutex, RwLock, SpinLock, scheduler};
 use weft_wire::Reason;
 
 pub use self::opening::{ConnectError, ListenError, Target};
+pub use self::waiting::Ready;
 use crate::budget::Budget;
 use crate::clock;
 use crate::control::Control;

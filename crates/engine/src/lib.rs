@@ -57,7 +57,7 @@ mod turn;
 mod waiters;
 pub mod wheel;
 
-pub use engine::{ConnectError, Engine, ListenError, Target};
+pub use engine::{ConnectError, Engine, ListenError, Ready, Target};
 pub use gather::Gather;
 pub use listening::Listening;
 pub use settings::{Describe, Settings, Workers};

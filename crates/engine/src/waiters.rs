@@ -10,11 +10,11 @@
 //!   the two sees the other and no wake is lost.
 //! * What holds no more needs no such order: a descriptor that is made at the same time may be left readable, and whoever relies
 //!   on it finds nothing and lowers it.
-//! * A waiter that times out takes itself out; if it was taken out already it gets one wake too many, which its loop
-//!   bears.
+//! * A waiter that times out, and a future that is dropped, takes itself out; if it was taken out already it gets one wake too
+//!   many, which its loop bears.
 
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task;
 
@@ -66,6 +66,21 @@ impl Wake {
     }
 }
 
+/// Who waits for a condition.
+#[derive(Debug)]
+struct Waiter {
+    interest: Interest,
+    waker: task::Waker,
+    /// The future that it is for; 0 if it is for whoever has this waker.
+    ticket: u64,
+}
+
+/// A number for a future that waits. There are as many as any process will need.
+pub(crate) fn ticket() -> u64 {
+    static TICKETS: AtomicU64 = AtomicU64::new(1);
+    TICKETS.fetch_add(1, Ordering::Relaxed)
+}
+
 /// One for each interest.
 type Descriptors = [OnceLock<Arc<Waker>>; INTERESTS.len()];
 
@@ -76,7 +91,7 @@ pub(crate) struct Waiters {
     bits: AtomicU32,
     /// Conditions that somebody waits for, in the list or with a descriptor.
     wanted: AtomicU32,
-    list: SpinLock<Vec<(Interest, task::Waker)>>,
+    list: SpinLock<Vec<Waiter>>,
     /// Those of who polls; most never do.
     descriptors: OnceLock<Box<Descriptors>>,
 }
@@ -124,15 +139,10 @@ impl Waiters {
     fn settle(&self, news: u32, gone: u32, wakes: &mut Vec<Wake>) {
         let mut list = self.list.lock();
         let mut kept = 0;
-        list.retain(|(interest, waker)| {
-            let is_due = news & interest.bit() != 0;
-            if is_due {
-                wakes.push(Wake::Task(waker.clone()));
-            } else {
-                kept |= interest.bit();
-            }
-            !is_due
-        });
+        for waiter in list.extract_if(.., |waiter| news & waiter.interest.bit() != 0) {
+            wakes.push(Wake::Task(waiter.waker));
+        }
+        list.iter().for_each(|waiter| kept |= waiter.interest.bit());
         for interest in INTERESTS {
             let Some(descriptor) = self.known_descriptor(interest) else { continue };
             kept |= interest.bit();
@@ -147,19 +157,33 @@ impl Waiters {
 
     /// Leaves `waker` here until the condition holds. Look at [`Waiters::is_ready`] afterwards.
     pub(crate) fn register(&self, interest: Interest, waker: &task::Waker) {
+        self.register_as(0, interest, waker);
+    }
+
+    /// The same for the future with that ticket, which leaves one waker, whatever others of its task do; or for 0.
+    pub(crate) fn register_as(&self, ticket: u64, interest: Interest, waker: &task::Waker) {
         let mut list = self.list.lock();
-        let is_known = list.iter().any(|(other, known)| *other == interest && known.will_wake(waker));
-        if !is_known {
-            // Few conditions ever have a second waiter.
-            list.reserve_exact(1);
-            list.push((interest, waker.clone()));
+        let is_anybodys = |other: &Waiter| other.interest == interest && other.waker.will_wake(waker);
+        let is_it = |other: &Waiter| other.ticket == ticket && (ticket > 0 || is_anybodys(other));
+        match list.iter_mut().find(|other| is_it(other)) {
+            Some(known) => known.waker.clone_from(waker),
+            None => {
+                // Few conditions ever have a second waiter.
+                list.reserve_exact(1);
+                list.push(Waiter { interest, waker: waker.clone(), ticket });
+            }
         }
         self.wanted.fetch_or(interest.bit(), Ordering::SeqCst);
     }
 
     /// Takes back what [`Waiters::register`] left.
     pub(crate) fn forget(&self, waker: &task::Waker) {
-        self.list.lock().retain(|(_, known)| !known.will_wake(waker));
+        self.list.lock().retain(|known| !known.waker.will_wake(waker));
+    }
+
+    /// Takes back what a future left.
+    pub(crate) fn give_up(&self, ticket: u64) {
+        self.list.lock().retain(|known| known.ticket != ticket);
     }
 
     /// The descriptor that is readable while the condition holds.

@@ -2,7 +2,7 @@
 //!
 //! The futures here need no reactor: a task that cannot go on leaves its waker with the connection, and the thread
 //! whose turn brings what it waits for wakes it. [`Readiness`](crate::Readiness) serves runtimes that would rather
-//! watch a descriptor.
+//! watch a descriptor. A future that is dropped before it is ready, as by a time-out, leaves no waker behind.
 //!
 //! ```
 //! use weft_socket::asynchronous::{AsyncListener, AsyncSocket, connect};
@@ -24,7 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::future::poll_fn;
+use weft_engine::Interest;
 
 use crate::{
     AcceptError, CloseError, CloseResult, ConnectError, Listener, Message, Node, Options, RecvError,
@@ -56,7 +56,7 @@ pub async fn connect(
     socket.set_nonblocking(true);
     loop {
         match socket.connect_finish() {
-            Err(ConnectError::InProgress) => poll_fn(|context| socket.poll_connected(context)).await,
+            Err(ConnectError::InProgress) => socket.ready(Interest::Connected).await,
             Err(error) => return Err(error),
             Ok(()) => return Ok(AsyncSocket { socket }),
         }
@@ -88,7 +88,7 @@ impl AsyncListener {
         loop {
             match self.listener.try_accept() {
                 Err(AcceptError::WouldBlock) => {
-                    poll_fn(|context| self.listener.poll_acceptable(context)).await;
+                    self.listener.ready().await;
                 }
                 Err(error) => return Err(error),
                 Ok(socket) => return Ok(socket.into()),
@@ -114,7 +114,7 @@ impl AsyncSocket {
             match self.socket.try_send(&data[sent..]) {
                 Ok(len) => sent += len,
                 Err(SendError::WouldBlock | SendError::NotConnected) => {
-                    poll_fn(|context| self.socket.poll_writable(context)).await;
+                    self.socket.ready(Interest::Writable).await;
                     continue;
                 }
                 Err(_) if sent > 0 => return Ok(sent),
@@ -133,7 +133,7 @@ impl AsyncSocket {
     pub async fn recv(&self, buffer: &mut [u8]) -> Result<usize, RecvError> {
         loop {
             match self.socket.try_recv(buffer) {
-                Err(RecvError::WouldBlock) => poll_fn(|context| self.socket.poll_readable(context)).await,
+                Err(RecvError::WouldBlock) => self.socket.ready(Interest::Readable).await,
                 result => return result,
             }
         }
@@ -146,7 +146,7 @@ impl AsyncSocket {
     pub async fn recv_message(&self) -> Result<Message, RecvError> {
         loop {
             match self.socket.try_recv_message() {
-                Err(RecvError::WouldBlock) => poll_fn(|context| self.socket.poll_readable(context)).await,
+                Err(RecvError::WouldBlock) => self.socket.ready(Interest::Readable).await,
                 result => return result,
             }
         }
@@ -161,7 +161,7 @@ impl AsyncSocket {
         loop {
             match self.socket.close_result() {
                 Some(result) => return result,
-                None => poll_fn(|context| self.socket.poll_closed(context)).await,
+                None => self.socket.ready(Interest::Closed).await,
             }
         }
     }

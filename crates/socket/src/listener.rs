@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use weft_base::Address;
-use weft_engine::{Engine, Listening};
+use weft_engine::{Engine, Listening, Ready};
 
 use crate::convert::{nanos, nanos_opt};
 use crate::handle::Handle;
@@ -114,6 +114,11 @@ impl Listener {
     /// For futures: ready when an accept would return at once; otherwise the task is woken when it may.
     pub fn poll_acceptable(&self, context: &mut Context<'_>) -> Poll<()> {
         self.engine.poll_acceptable(&self.listening, context)
+    }
+
+    /// A future that is ready when an accept would return at once.
+    pub(crate) fn ready(&self) -> Ready<'_> {
+        self.engine.acceptable(&self.listening)
     }
 
     /// Connections one after the other, for ever, or until the listener is closed.

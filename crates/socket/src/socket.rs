@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use weft_base::{Address, Service};
+use weft_engine::Ready;
 
 use crate::convert;
 use crate::handle::Handle;
@@ -236,6 +237,11 @@ impl Socket {
     /// For futures: ready when [`Socket::is_writable`]; otherwise the task is woken when it may be.
     pub fn poll_writable(&self, context: &mut Context<'_>) -> Poll<()> {
         self.handle.engine.poll_ready(&self.handle.slot, weft_engine::Interest::Writable, context)
+    }
+
+    /// A future that is ready when the condition holds.
+    pub(crate) fn ready(&self, interest: weft_engine::Interest) -> Ready<'_> {
+        self.handle.engine.ready(&self.handle.slot, interest)
     }
 
     /// For futures: ready when [`Socket::connect_finish`] would return at once.

@@ -4,7 +4,11 @@
 #[allow(dead_code, reason = "each test file uses its part")]
 mod common;
 
+use std::future::Future;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -219,4 +223,39 @@ fn a_thread_that_sleeps_is_woken_after_a_long_pause() {
         });
         assert_eq!(read_exactly(&pair.accepted, 3), b"xxx");
     });
+}
+
+#[derive(Default)]
+struct Counted(AtomicUsize);
+
+impl Wake for Counted {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// As by time-outs of many tasks, each of which waits for a moment on a connection that says nothing.
+#[test]
+fn a_future_that_is_dropped_leaves_no_waker_and_its_neighbour_waits_on() {
+    let pair = Pair::over_udp(&Options::datagram());
+    let socket = AsyncSocket::from(pair.connected.clone());
+    let task = Arc::new(Counted::default());
+    let waker = Waker::from(task.clone());
+    let mut context = Context::from_waker(&waker);
+    let mut buffers = [[0; 8]; 2];
+    let [one, other] = &mut buffers;
+    let mut stays = Box::pin(socket.recv(one));
+    assert!(stays.as_mut().poll(&mut context).is_pending());
+    let counts = Arc::strong_count(&task);
+    let mut goes = Box::pin(socket.recv(other));
+    assert!(goes.as_mut().poll(&mut context).is_pending());
+    assert!(goes.as_mut().poll(&mut context).is_pending());
+    drop(goes);
+    assert_eq!(Arc::strong_count(&task), counts);
+    pair.accepted.send(b"news").unwrap();
+    wait_until("the task is woken", || task.0.load(Ordering::SeqCst) > 0);
+    assert!(matches!(stays.as_mut().poll(&mut context), Poll::Ready(Ok(4))));
+    drop(stays);
+    drop(waker);
+    assert_eq!(Arc::strong_count(&task), 1);
 }

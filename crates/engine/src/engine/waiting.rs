@@ -1,6 +1,7 @@
 //! Waiting: blocked threads, tasks, descriptors.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -14,7 +15,33 @@ use crate::port::Port;
 use crate::progress::Condition;
 use crate::slot::Slot;
 use crate::turn::Runner;
-use crate::waiters::{Interest, Waiters};
+use crate::waiters::{self, Interest, Waiters};
+
+/// What [`Engine::ready`] and [`Engine::acceptable`] give.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct Ready<'a> {
+    engine: &'a Engine,
+    waiters: &'a Waiters,
+    slot: Option<&'a Slot>,
+    interest: Interest,
+    ticket: u64,
+}
+
+impl Future for Ready<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let home = self.slot.map_or(0, Slot::home);
+        self.engine.poll_waiters(self.waiters, home, self.ticket, self.interest, context)
+    }
+}
+
+impl Drop for Ready<'_> {
+    fn drop(&mut self) {
+        self.waiters.give_up(self.ticket);
+    }
+}
 
 impl Engine {
     /// Blocks until the condition holds, and runs turns meanwhile. False when the deadline passed first.
@@ -29,18 +56,30 @@ impl Engine {
 
     /// For futures: ready when the condition holds; otherwise the task is woken when it does.
     pub fn poll_ready(&self, slot: &Slot, interest: Interest, context: &mut Context<'_>) -> Poll<()> {
-        self.poll_waiters(&slot.waiters, slot.home(), interest, context)
+        self.poll_waiters(&slot.waiters, slot.home(), 0, interest, context)
     }
 
     /// As [`Engine::poll_ready`], for an accept.
     pub fn poll_acceptable(&self, listening: &Listening, context: &mut Context<'_>) -> Poll<()> {
-        self.poll_waiters(&listening.waiters, 0, Interest::Readable, context)
+        self.poll_waiters(&listening.waiters, 0, 0, Interest::Readable, context)
+    }
+
+    /// A future that is ready when the condition holds. Dropped before, it leaves nothing behind.
+    pub fn ready<'a>(&'a self, slot: &'a Slot, interest: Interest) -> Ready<'a> {
+        Ready { engine: self, waiters: &slot.waiters, slot: Some(slot), interest, ticket: waiters::ticket() }
+    }
+
+    /// As [`Engine::ready`], for an accept.
+    pub fn acceptable<'a>(&'a self, listening: &'a Listening) -> Ready<'a> {
+        let (waiters, interest) = (&listening.waiters, Interest::Readable);
+        Ready { engine: self, waiters, slot: None, interest, ticket: waiters::ticket() }
     }
 
     fn poll_waiters(
         &self,
         waiters: &Waiters,
         home: usize,
+        ticket: u64,
         interest: Interest,
         context: &mut Context<'_>,
     ) -> Poll<()> {
@@ -49,7 +88,7 @@ impl Engine {
         }
         let port = self.core.port(home);
         self.core.try_turn(port, Runner::User, clock::now());
-        waiters.register(interest, context.waker());
+        waiters.register_as(ticket, interest, context.waker());
         if waiters.is_ready(interest) {
             return Poll::Ready(());
         }
