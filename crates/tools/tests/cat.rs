@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use stopwatch::judge;
-use support::{Server, noise, weft, weft_until, weft_with};
+use support::{Running, Server, noise, weft, weft_until, weft_with};
 use weft_socket::{Node, Options};
 
 #[cfg(test)]
@@ -148,6 +148,36 @@ fn a_full_disk_and_an_unreadable_input_have_their_codes() {
     let text = File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();
     assert_eq!(run(text, File::options().write(true).open("/dev/full").unwrap()), Some(9));
     assert_eq!(run(File::open(env!("CARGO_MANIFEST_DIR")).unwrap(), null()), Some(7));
+}
+
+#[test]
+fn what_the_other_end_did_not_read_is_told() {
+    let node = Node::builder().bind("127.0.0.1:0".parse().unwrap()).open().unwrap();
+    let listener = node.listen(0, &Options::stream()).unwrap();
+    let (target, at) = (format!("localhost:{}", listener.local_address().port), node.underlay().to_string());
+    let client = Running::start(&["cat", &target, "--peer-underlay", &at, "--wait", "30s"]);
+    let socket = listener.accept().unwrap();
+    // It has no input, and is told of nothing.
+    assert!(socket.close_timeout(Duration::from_secs(30)).unwrap().is_clean());
+    let done = client.end();
+    assert_eq!((done.code, done.err.as_str()), (0, ""), "{done:?}");
+
+    for (more, part) in
+        [(&[][..], "that the other end did not read: "), (&["--json"], "\"event\":\"closed\"")]
+    {
+        let words = [&["cat", &target, "--peer-underlay", &at, "--wait", "30s"], more].concat();
+        let done = thread::scope(|scope| {
+            let client = scope.spawn(|| weft_with(&words, &noise(100_000, 3)));
+            let socket = listener.accept().unwrap();
+            while !socket.is_readable() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            socket.close_start();
+            client.join().unwrap()
+        });
+        let last = done.err.lines().last().unwrap_or_default();
+        assert!(done.code == 0 && last.contains(part), "{done:?}");
+    }
 }
 
 /// What an echo says after a machine stood still is still heard: silence counts only while somebody could have spoken.

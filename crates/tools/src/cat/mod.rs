@@ -87,6 +87,7 @@ enum Event {
         confirmed: bool,
         discarded_here: u32,
         discarded_by_peer: u32,
+        undelivered: u64,
         stats: serde_json::Value,
     },
     Broken {
@@ -196,6 +197,10 @@ fn converse(args: &Args, socket: &Socket) -> Result<(), Failure> {
     let stats = serde_json::from_str(&socket.stats().to_json()).unwrap_or_default();
     match (spoken, closed) {
         (Ok(()), Ok(result)) => {
+            // As JSON the numbers tell it.
+            if let Some(loss) = pump.loss(&result).filter(|_| !args.json) {
+                say::note(&format!("weft: {loss}"));
+            }
             args.tell(&closed_event(&peer, &result, stats), &closed_text(&peer, &result));
             Ok(())
         }
@@ -217,6 +222,7 @@ fn closed_event(peer: &str, result: &CloseResult, stats: serde_json::Value) -> E
         confirmed: result.confirmed,
         discarded_here: result.discarded_here,
         discarded_by_peer: result.discarded_by_peer,
+        undelivered: result.undelivered,
         stats,
     }
 }

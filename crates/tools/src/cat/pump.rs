@@ -1,12 +1,12 @@
 //! Two directions over one connection: standard input to it, and from it to standard output.
 
 use std::io::{self, BufRead, Read, Write};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use weft_socket::{RecvError, SendError, Socket};
+use weft_socket::{CloseResult, RecvError, SendError, Socket};
 
 use crate::exit::{Code, Failure, cause};
 use crate::net;
@@ -45,12 +45,29 @@ pub(super) struct Pump {
     input: AtomicU8,
     /// What first kept this end from sending all of standard input.
     unsent: OnceLock<Failure>,
+    /// Whether somebody still reads standard output.
+    is_read: AtomicBool,
 }
 
 impl Pump {
     pub(super) fn new(socket: Socket, framing: Framing, wait: Duration) -> Self {
         let input = AtomicU8::new(input::OPEN);
-        Self { socket, framing, wait, input, unsent: OnceLock::new() }
+        Self { socket, framing, wait, input, unsent: OnceLock::new(), is_read: AtomicBool::new(true) }
+    }
+
+    /// What the close of the connection tells that was lost, as a sentence.
+    pub(super) fn loss(&self, closed: &CloseResult) -> Option<String> {
+        let there = closed.undelivered + u64::from(closed.discarded_by_peer);
+        let here = closed.discarded_here;
+        if there > 0 {
+            let next = "look whether it ended before its time";
+            return Some(format!("packets sent that the other end did not read: {there}; {next}"));
+        }
+        // Who stops to read, as behind `| head`, knows of it.
+        let is_loss = here > 0 && self.is_read.load(Ordering::Relaxed);
+        is_loss.then(|| {
+            format!("packets received that came too late to be written: {here}; give a longer --wait")
+        })
     }
 
     /// Moves both directions until the peer closes, or the input has ended and the peer is silent.
@@ -184,7 +201,10 @@ impl Pump {
             .and_then(|()| stdout.flush());
         Ok(match written {
             Ok(()) => Moved::Message,
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Moved::End,
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.is_read.store(false, Ordering::Relaxed);
+                Moved::End
+            }
             Err(error) => Moved::Unwritten(error),
         })
     }
