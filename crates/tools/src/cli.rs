@@ -7,6 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::exit::{Code, Failure};
+use crate::say::FailureEvent;
 use crate::{cat, demo, doctor, io_node, perf, ping, recv, say, send, signal, stat};
 
 /// Reliable messages and files between machines over UDP, in user space
@@ -58,15 +59,43 @@ pub fn main() -> ExitCode {
             };
         }
     };
-    let result = run(&line.command);
+    let result = run(&line.command).and_then(|()| say::events());
     if signal::was_interrupted() {
-        return ExitCode::from(Code::Interrupted.number());
+        // The user knows; whatever failed only follows from it.
+        let failure = Failure::new(Code::Interrupted, "interrupted", "");
+        line.command.tell(&failure);
+        return failure.into();
     }
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            say::failure(&failure);
-            failure.into()
+    let Err(failure) = result else { return ExitCode::SUCCESS };
+    line.command.tell(&failure);
+    say::failure(&failure);
+    failure.into()
+}
+
+impl Command {
+    /// Tells how it failed as JSON, where the user wants that.
+    fn tell(&self, failure: &Failure) {
+        let is_json = match self {
+            Self::Demo(args) => args.json,
+            Self::Send(args) => args.json,
+            Self::Recv(args) => args.json,
+            Self::Cat(args) => args.json,
+            Self::Ping(args) => args.json,
+            Self::Perf(args) => args.json,
+            Self::Stat(args) => args.json,
+            Self::IoNode(args) => args.json,
+            Self::Doctor(args) => args.json,
+            Self::Completions { .. } | Self::DemoPeer(_) => false,
+        };
+        if !is_json {
+            return;
+        }
+        let event = FailureEvent::new(failure);
+        if matches!(self, Self::Cat(_)) {
+            // Its standard output is what the other end says.
+            say::json_note(&event);
+        } else {
+            say::event(&event);
         }
     }
 }

@@ -26,7 +26,7 @@ const TRANSFER_TIME: Duration = Duration::from_millis(500);
 pub struct Args {
     /// Print a JSON object per finding
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 
     /// Show only what could be better
     #[arg(long, short)]

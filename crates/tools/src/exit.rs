@@ -79,6 +79,9 @@ impl Code {
         for (code, meaning) in Self::ALL {
             text.push_str(&format!("  {:>3}  {meaning}\n", code.number()));
         }
+        text.push_str(
+            "With --json the last line of a command that fails is an \"error\" event with this code.\n",
+        );
         text
     }
 }

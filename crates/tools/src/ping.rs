@@ -35,7 +35,7 @@ pub struct Args {
     size: u64,
 
     /// Round trips to make [default: until Ctrl-C, or 10000 with --flood or --spin]
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", value_parser = parse_count)]
     count: Option<u64>,
 
     /// Time from one round trip to the next
@@ -56,7 +56,7 @@ pub struct Args {
 
     /// Print the summary as JSON
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 
     #[command(flatten)]
     peer: PeerFlags,
@@ -64,6 +64,11 @@ pub struct Args {
     node: NodeFlags,
     #[command(flatten)]
     socket: SocketFlags,
+}
+
+fn parse_count(text: &str) -> Result<u64, String> {
+    let count = text.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| format!("{text:?} is no number of round trips; give 1 or more"))
 }
 
 /// The result of a series of round trips.
@@ -153,7 +158,7 @@ impl<'a> Series<'a> {
         let mut next_at = Instant::now();
         for number in 0..count {
             if stop.load(Ordering::Relaxed) {
-                break;
+                return self.interrupted(count);
             }
             // A number in each message, so that an answer to another one is noticed.
             let mark = number.to_le_bytes();
@@ -174,6 +179,15 @@ impl<'a> Series<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A series without end ends so; another one is not complete.
+    fn interrupted(&self, count: u64) -> Result<(), Failure> {
+        if count == u64::MAX && !self.histogram.is_empty() {
+            return Ok(());
+        }
+        let what = format!("interrupted after {} round trips", self.histogram.len());
+        Err(Failure::new(Code::Interrupted, what, ""))
     }
 
     fn round_trip(&mut self) -> Result<Duration, Failure> {

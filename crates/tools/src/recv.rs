@@ -14,10 +14,10 @@ use weft_socket::{Listener, Socket, Stream};
 use crate::exit::{Code, Failure};
 use crate::net::{self, LocalNode, NodeFlags, Role, SocketFlags};
 use crate::progress::{Progress, Style};
-use crate::say;
 use crate::transfer::destination::Destination;
 use crate::transfer::{self, receiver};
 use crate::units::parse_wait;
+use crate::{say, signal};
 
 /// Transfers at the same time; others wait until one has ended.
 const TRANSFERS_MAX: usize = 16;
@@ -52,7 +52,7 @@ pub struct Args {
 
     /// Print events as JSON lines to standard output
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 
     /// Print failures only
     #[arg(long, short)]
@@ -100,15 +100,7 @@ impl Listening {
 /// # Errors
 /// Whatever keeps it from listening, and with `--once` whatever befell the transfer.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let style = Style::choose(args.json, args.quiet);
-    let result = serve(args, &style).and_then(|()| say::events());
-    if let (Err(failure), Style::Events) = (&result, &style) {
-        say::event(&say::FailureEvent::new(failure));
-    }
-    result
-}
-
-fn serve(args: &Args, style: &Style) -> Result<(), Failure> {
+    let style = &Style::choose(args.json, args.quiet);
     let destination = Arc::new(Destination::open(&args.dir, args.overwrite)?);
     let local = LocalNode::open(&args.node, Role::Server, "recv")?;
     let options =
@@ -133,8 +125,9 @@ fn serve(args: &Args, style: &Style) -> Result<(), Failure> {
         running.fetch_add(1, Ordering::AcqRel);
         let (destination, style, running) = (destination.clone(), style.clone(), running.clone());
         thread::spawn(move || {
-            if let Err(failure) = take(&socket, &destination, &style) {
-                style.failure(&failure);
+            match take(&socket, &destination, &style) {
+                Err(failure) if !signal::was_interrupted() => style.failure(&failure),
+                Ok(()) | Err(_) => {}
             }
             running.fetch_sub(1, Ordering::AcqRel);
         });

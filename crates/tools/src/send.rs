@@ -40,7 +40,7 @@ pub struct Args {
 
     /// Print events as JSON lines to standard output
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 
     /// Print failures only
     #[arg(long, short)]
@@ -76,15 +76,7 @@ impl Args {
 /// # Errors
 /// Everything that keeps one of the files from arriving.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let style = Style::choose(args.json, args.quiet);
-    let result = send(args, &style).and_then(|()| crate::say::events());
-    if let (Err(failure), Style::Events) = (&result, &style) {
-        crate::say::event(&crate::say::FailureEvent::new(failure));
-    }
-    result
-}
-
-fn send(args: &Args, style: &Style) -> Result<(), Failure> {
+    let style = &Style::choose(args.json, args.quiet);
     let (paths, target) = args.split()?;
     let (paths, target) = (&paths, &target);
     let manifest = Manifest::collect(paths, args.links)?;

@@ -29,7 +29,7 @@ pub struct Args {
 
     /// Print a JSON object per node and line
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 
     /// Repeat after this time, until Ctrl-C
     #[arg(long, short, value_name = "TIME", value_parser = parse_duration)]

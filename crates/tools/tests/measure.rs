@@ -135,6 +135,29 @@ fn a_server_for_one_test_ends_after_it() {
     assert_eq!(server.end(), 0);
 }
 
+/// What was to be made or sent in full was not; what has no end is complete when it is ended.
+#[test]
+fn an_interrupted_measurement_tells_what_it_has_with_the_code_of_an_interrupt() {
+    let server = server();
+    let target = server.target();
+    for (words, code, figure) in [
+        (&["perf", &target, "--time", "60s"][..], 130, "intervals"),
+        (&["ping", "localhost", "--count", "1000000", "--interval", "10ms"], 130, "p50_us"),
+        (&["ping", "localhost", "--interval", "10ms"], 0, "p50_us"),
+    ] {
+        judge(|| {
+            let words = [words, &["--peer-underlay", &server.underlay]].concat();
+            let client = Server::open(None, &words);
+            thread::sleep(Duration::from_millis(500));
+            let (ended, lines) = client.interrupt();
+            let lines: Vec<Value> = lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
+            let has_code = code == 0 || lines.get(1).is_some_and(|event| event["code"] == code);
+            let has_figures = lines.first().is_some_and(|result| !result[figure].is_null());
+            if ended == code && has_code && has_figures { Ok(()) } else { Err(format!("{ended}: {lines:?}")) }
+        });
+    }
+}
+
 /// Whoever sends, and whether or not the server can still say that it goes.
 #[test]
 fn a_server_that_dies_ends_the_test_at_once() {
@@ -229,11 +252,12 @@ fn running_nodes_are_found_by_name() {
 }
 
 #[test]
-fn an_interrupted_server_ends_quietly_and_leaves_no_name_behind() {
+fn an_interrupted_server_says_so_and_leaves_no_name_behind() {
     let name = format!("test-interrupt-{}", unique());
     let server = Server::start(&["perf", "--server", "--port", "0", "--stat-name", &name]);
     assert_eq!(weft(&["stat", &name]).code, 0);
     let (code, lines) = server.interrupt();
-    assert_eq!((code, lines), (130, vec![]));
+    let event: Value = serde_json::from_str(&lines.concat()).unwrap();
+    assert_eq!((code, &event["event"], &event["code"]), (130, &"error".into(), &130.into()));
     assert_eq!(weft(&["stat", &name]).code, 13);
 }

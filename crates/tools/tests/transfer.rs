@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use support::{Done, Running, Server, World, noise, weft};
 
 #[cfg(test)]
@@ -139,6 +140,19 @@ fn a_transfer_goes_on_after_the_receiver_was_killed() {
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(done.json()["present_bytes"].as_u64(), Some(kept));
     assert_eq!(fs::read(world.to("big")).unwrap(), noise(30_000_000, 5));
+}
+
+#[test]
+fn an_interrupt_has_its_code_in_the_last_event() {
+    let world = World::new();
+    fs::write(world.from("big"), noise(30_000_000, 4)).unwrap();
+    let server = recv(&world, &[]);
+    let sender = half_way(&server, &world);
+    let (code, lines) = server.interrupt();
+    let codes: Vec<_> = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok()).collect();
+    let codes: Vec<_> = codes.iter().filter(|event| event["event"] == "error").map(|e| &e["code"]).collect();
+    assert_eq!((code, codes), (130, vec![&Value::from(130)]), "{lines:?}");
+    assert_eq!(sender.end().code, 6);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod support;
 
 use std::fs;
 
+use serde_json::Value;
 use support::{weft, weft_in};
 
 #[test]
@@ -24,6 +25,7 @@ fn a_wrong_command_line_has_a_code_of_its_own_and_says_what_is_wrong() {
         (&["cat", "host", "--echo"], "--echo"),
         (&["ping", "host", "--size", "many"], "\"many\" is not an amount of bytes"),
         (&["ping", "host", "--size", "0"], "--size 1 to"),
+        (&["ping", "host", "--count", "0"], "\"0\" is no number of round trips; give 1 or more"),
         (&["perf"], "required"),
         (&["perf", "host", "--parallel", "1000"], "1 to 128"),
         (&["perf", "host", "--congestion", "reno"], "cubic, model, or fixed:PACKETS"),
@@ -32,6 +34,33 @@ fn a_wrong_command_line_has_a_code_of_its_own_and_says_what_is_wrong() {
         let done = weft(words);
         assert_eq!(done.code, 2, "{words:?}: {done:?}");
         assert!(done.err.contains(part), "{words:?}: {done:?}");
+    }
+}
+
+#[test]
+fn who_reads_json_learns_of_a_failure_with_its_code() {
+    for (words, code) in [
+        (&["ping", "no-such-host.invalid"][..], 3),
+        (&["perf", "no-such-host.invalid"], 3),
+        (&["perf", "host", "--parallel", "1000"], 2),
+        (&["demo", "no-such-file"], 7),
+        (&["send", "no-such-file", "localhost"], 7),
+        (&["recv", "/no/such/dir"], 9),
+        (&["stat", "no-such-node"], 13),
+        (&["io-node", "--cluster", "/nowhere.toml"], 7),
+        (&["cat", "no-such-host.invalid"], 3),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let done = weft_in(dir.path(), &[words, &["--json"]].concat(), b"");
+        // Standard output of `cat` is what the other end says.
+        let events = if words[0] == "cat" { &done.err } else { &done.out };
+        let event: Value = serde_json::from_str(events.lines().next().unwrap_or_default()).unwrap();
+        assert_eq!(
+            (done.code, &event["event"], &event["code"]),
+            (code, &"error".into(), &code.into()),
+            "{done:?}"
+        );
+        assert!(done.err.contains(event["message"].as_str().unwrap()), "{done:?}");
     }
 }
 

@@ -60,7 +60,7 @@ pub struct Args {
 
     /// Say it as JSON lines, with the counters of the connection
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 
     #[command(flatten)]
     peer: PeerFlags,

@@ -64,7 +64,7 @@ pub struct Args {
 
     /// Print the result as one JSON object
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 
     /// Instead: a file from one network to another, while the I/O node that carries it is killed
     ///

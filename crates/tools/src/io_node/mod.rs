@@ -61,7 +61,7 @@ pub struct Args {
 
     /// Print JSON: a line when it forwards, and a line with all counts in the end
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// Runs the command.

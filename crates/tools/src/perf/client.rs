@@ -43,6 +43,10 @@ pub(super) fn run(args: &Args, target: &Target) -> Result<(), Failure> {
     } else {
         report.lines().iter().for_each(|line| say::line(line));
     }
+    if interrupted.load(Ordering::Relaxed) {
+        let what = "the test was interrupted, and its figures are of what it did until then";
+        return Err(Failure::new(Code::Interrupted, what, ""));
+    }
     match report.first_error() {
         None => Ok(()),
         Some(error) => {

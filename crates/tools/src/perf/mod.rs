@@ -77,7 +77,7 @@ pub struct Args {
 
     /// Print one JSON object with everything at the end
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 
     #[command(flatten)]
     peer: PeerFlags,
