@@ -59,7 +59,7 @@ pub fn main() -> ExitCode {
             };
         }
     };
-    let result = run(&line.command).and_then(|()| say::events());
+    let result = run(&line.command).and_then(|()| say::remarks());
     if signal::was_interrupted() {
         // The user knows; whatever failed only follows from it.
         let failure = Failure::new(Code::Interrupted, "interrupted", "");

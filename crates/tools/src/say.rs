@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 
-/// Why events are not written any more.
-static EVENTS_END: OnceLock<io::Error> = OnceLock::new();
+/// Why remarks and events are not written any more.
+static REMARKS_END: OnceLock<io::Error> = OnceLock::new();
 
 /// Writes a line to standard output. When nobody reads it any more, as behind `| head`, the process ends quietly; when it
 /// cannot be written for another reason, with that.
@@ -27,22 +27,27 @@ fn write(text: &str) -> io::Result<()> {
     writeln!(out, "{text}").and_then(|()| out.flush())
 }
 
-/// Writes one JSON value as a line of standard output, for a command whose work counts for more than what it says of it: when
-/// that cannot be written, the work goes on.
-pub fn event(value: &impl Serialize) {
-    if EVENTS_END.get().is_none()
-        && let Err(error) = write(&serde_json::to_string(value).unwrap_or_default())
+/// Writes a line to standard output, for a command whose work counts for more than what it says of it: when that cannot be
+/// written, the work goes on.
+pub fn remark(text: &str) {
+    if REMARKS_END.get().is_none()
+        && let Err(error) = write(text)
     {
-        let _ = EVENTS_END.set(error);
+        let _ = REMARKS_END.set(error);
     }
 }
 
-/// Whether all events were written, as far as somebody read them.
+/// The same with one JSON value.
+pub fn event(value: &impl Serialize) {
+    remark(&serde_json::to_string(value).unwrap_or_default());
+}
+
+/// Whether all remarks and events were written, as far as somebody read them.
 ///
 /// # Errors
 /// That standard output could not be written.
-pub fn events() -> Result<(), Failure> {
-    match EVENTS_END.get() {
+pub fn remarks() -> Result<(), Failure> {
+    match REMARKS_END.get() {
         Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::destination("standard output", error))
         }

@@ -8,11 +8,11 @@ mod support;
 mod world;
 
 use std::net::UdpSocket;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use namespaces::Namespaces;
 use serde_json::Value;
-use support::{weft, weft_within};
+use support::{Running, weft, weft_within};
 use world::{World, assert_whole, packet, totals};
 
 #[test]
@@ -95,6 +95,23 @@ fn what_an_io_node_has_received_leaves_before_it_ends() {
     assert_whole(&totals(io));
     compute.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     (0..200).for_each(|_| assert_eq!(compute.recv_from(&mut [0; 256]).unwrap().0, 128));
+}
+
+/// Servers work for others than those who read what they say.
+#[test]
+fn servers_go_on_when_nobody_reads_what_they_say() {
+    let world = World::new(6);
+    let _io = Running::unread(&["io-node", "--cluster", &world.file, "--node", "io"]);
+    let words = ["perf", "--server", "--cluster", &world.file, "--node", "compute", "--launcher", "off"];
+    let _server = Running::unread(&words);
+    let begin = Instant::now();
+    let measure = || weft(&world.reach(&["perf", "--bytes", "100K", "--connect-timeout", "1s"]));
+    while measure().code != 0 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", measure());
+    }
+    // Of the first test it would have said something.
+    let done = measure();
+    assert_eq!(done.code, 0, "{done:?}");
 }
 
 #[test]

@@ -130,9 +130,31 @@ fn people_get_lines_and_a_summary() {
 
 #[test]
 fn a_server_for_one_test_ends_after_it() {
-    let server = Server::start(&["perf", "--server", "--port", "0", "--once"]);
+    let mut server = Server::start(&["perf", "--server", "--port", "0", "--once"]);
     assert_eq!(perf(&server, &["--bytes", "100K"]).code, 0);
+    let done = &server.event("test")["done"];
+    assert_eq!(
+        (&done["received_bytes"], &done["test"]["service"]),
+        (&102_400.into(), &"stream".into()),
+        "{done}"
+    );
     assert_eq!(server.end(), 0);
+}
+
+#[test]
+fn a_server_for_one_test_tells_people_its_result_and_of_no_other_end() {
+    // The default port, as people are not asked to read where it listens.
+    let name = format!("test-once-{}", unique());
+    let words = ["perf", "--server", "--once", "--bind", "127.0.0.1:0", "--stat-name", &name];
+    let server = Running::start(&words);
+    let stat =
+        (0..1000).map(|_| weft(&["stat", &name, "--json"])).find(|done| done.code == 0).unwrap().json();
+    let at = stat["underlay"].as_str().unwrap();
+    let client = || weft(&["perf", "localhost", "--peer-underlay", at, "--bytes", "100K"]).code;
+    assert!((0..1000).any(|_| client() == 0));
+    let done = server.end();
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(done.out.contains("sent 0 B, received 100 KiB") && !done.out.contains("Ctrl-C"), "{done:?}");
 }
 
 /// What was to be made or sent in full was not; what has no end is complete when it is ended.

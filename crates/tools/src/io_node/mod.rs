@@ -91,23 +91,23 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let last = snapshot::json(&node.stop(DRAIN), &names);
     drop(control);
     if args.json {
-        say::json(&json!({ "event": "end", "node": last }));
+        say::event(&json!({ "event": "end", "node": last }));
     } else {
-        lines(names.own(), &last).iter().for_each(|line| say::line(line));
+        lines(names.own(), &last).iter().for_each(|line| say::remark(line));
     }
     Ok(())
 }
 
 fn announce(args: &Args, names: &Names, now: &serde_json::Value) {
     if args.json {
-        say::json(&json!({ "event": "forwarding", "node": now }));
+        say::event(&json!({ "event": "forwarding", "node": now }));
         return;
     }
     let at = stat::array(&now["networks"]);
     let at =
         at.iter().map(|at| format!("{} at {}", stat::text(&at["network"]), stat::underlay(&at["underlay"])));
-    say::line(&format!("{} forwards between {}", names.own(), at.collect::<Vec<_>>().join(" and ")));
-    say::line("Ctrl-C ends it");
+    say::remark(&format!("{} forwards between {}", names.own(), at.collect::<Vec<_>>().join(" and ")));
+    say::remark("Ctrl-C ends it");
 }
 
 /// The cluster, and the I/O node in it that this is.

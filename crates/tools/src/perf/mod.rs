@@ -75,7 +75,7 @@ pub struct Args {
     #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     interval: Duration,
 
-    /// Print one JSON object with everything at the end
+    /// Print one JSON object with everything at the end; a server prints one a test
     #[arg(long)]
     pub(crate) json: bool,
 

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+use serde_json::json;
 use weft_base::Port;
 use weft_link::UnderlayText;
 use weft_socket::{Listener, Options, Socket, Stream};
@@ -18,10 +20,10 @@ use super::protocol::{
 };
 use super::traffic::Flow;
 use crate::cpu::CpuTime;
-use crate::exit::Failure;
+use crate::exit::{Code, Failure, cause};
 use crate::net::{self, LocalNode, Role};
 use crate::recv::Listening;
-use crate::{echo, say};
+use crate::{echo, say, units};
 
 /// Longest wait for the next word of a client, beyond the time of the test.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -43,41 +45,68 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     local.join()?;
     announce(args, &Listening::new(&local, &streams));
 
-    let tests = Tests::default();
-    let server = Server { datagram_port: datagrams.local_address().port, tests };
     thread::spawn(move || echo::serve(&echoes, |_, _| {}));
-    if args.once {
-        let once = server.clone();
-        thread::spawn(move || once.serve(&datagrams, |_| {}));
-        let (ended, is_over) = mpsc::channel();
-        thread::spawn(move || {
-            let ended = Arc::new(Mutex::new(ended));
-            server.serve(&streams, move |_| {
-                // Nobody waits any more when a second test ends.
-                let _ = ended.lock().unwrap_or_else(PoisonError::into_inner).send(());
-            });
-        });
-        let _ = is_over.recv();
-        local.shutdown();
-        return Ok(());
+    let (ended, tests) = mpsc::channel();
+    let server = Server { datagram_port: datagrams.local_address().port, tests: Tests::default(), ended };
+    for listener in [datagrams, streams] {
+        let server = server.clone();
+        thread::spawn(move || server.serve(&listener));
     }
-    let other = server.clone();
-    thread::spawn(move || other.serve(&datagrams, |_| {}));
-    let quiet = args.json;
-    server.serve(&streams, move |line| {
-        if !quiet {
-            say::line(line);
+    drop(server);
+    for tested in tests {
+        // How the only test fails is told with how the command does.
+        if !args.once || tested.result.is_ok() {
+            tested.tell(args.json);
         }
-    });
+        if args.once {
+            local.shutdown();
+            return tested.result.map(|_| ());
+        }
+    }
     Ok(())
 }
 
 fn announce(args: &Args, listening: &Listening) {
     if args.json {
-        say::json(listening);
-    } else {
-        say::line(&listening.text());
-        say::line("Ctrl-C ends it");
+        say::event(listening);
+        return;
+    }
+    say::remark(&listening.text());
+    if !args.once {
+        say::remark("Ctrl-C ends it");
+    }
+}
+
+/// A test that ended.
+struct Tested {
+    peer: String,
+    result: Result<Done, Failure>,
+}
+
+/// What a finished test did, as JSON shows it.
+#[derive(Serialize)]
+struct Done {
+    test: Request,
+    sent_bytes: u64,
+    received_bytes: u64,
+    #[serde(flatten)]
+    results: Results,
+}
+
+impl Tested {
+    fn tell(&self, is_json: bool) {
+        let peer = &self.peer;
+        match (&self.result, is_json) {
+            (Ok(done), true) => say::event(&json!({ "event": "test", "peer": peer, "done": done })),
+            (Err(failure), true) => {
+                say::event(&json!({ "event": "test", "peer": peer, "error": failure.to_string() }));
+            }
+            (Ok(done), false) => {
+                let (sent, received) = (units::bytes(done.sent_bytes), units::bytes(done.received_bytes));
+                say::remark(&format!("{peer}: sent {sent}, received {received}"));
+            }
+            (Err(failure), false) => say::remark(&format!("{peer}: {failure}")),
+        }
     }
 }
 
@@ -85,20 +114,22 @@ fn announce(args: &Args, listening: &Listening) {
 struct Server {
     datagram_port: Port,
     tests: Tests,
+    /// Who waits for the end of tests.
+    ended: Sender<Tested>,
 }
 
 impl Server {
-    /// Takes connections, each on a thread of its own; `on_test` gets a line about each test that ended.
-    fn serve(&self, listener: &Listener, on_test: impl Fn(&str) + Clone + Send + 'static) {
+    /// Takes connections, each on a thread of its own.
+    fn serve(&self, listener: &Listener) {
         let port = listener.local_address().port;
         for accepted in listener.incoming() {
             let Ok(socket) = accepted else { continue };
-            let (server, on_test) = (self.clone(), on_test.clone());
-            thread::spawn(move || server.take(socket, port, on_test));
+            let server = self.clone();
+            thread::spawn(move || server.take(socket, port));
         }
     }
 
-    fn take(&self, socket: Socket, port: Port, on_test: impl Fn(&str)) {
+    fn take(&self, socket: Socket, port: Port) {
         socket.set_recv_timeout(Some(PATIENCE));
         let Some(greeting) = greeting_of(&socket) else {
             socket.abort();
@@ -110,32 +141,37 @@ impl Server {
             let _ = test.map(|test| test.send((index, socket)));
             return;
         }
-        let peer = UnderlayText(socket.peer_underlay());
+        let peer = UnderlayText(socket.peer_underlay()).to_string();
         let Ok(control) = Stream::try_from(socket) else { return };
         let (sender, flows) = mpsc::channel();
         self.locked().insert(greeting.cookie, sender);
-        let line = match self.test(&control, port, &flows) {
-            Ok(line) => format!("{peer}: {line}"),
-            Err(error) => format!("{peer}: the test broke off: {error}"),
-        };
+        let result = self.test(&control, port, &flows).unwrap_or_else(|error| {
+            Err(Failure::new(Code::Lost, format!("the test broke off: {}", cause(&error)), ""))
+        });
         self.locked().remove(&greeting.cookie);
         // The client closes first.
         control.set_recv_timeout(Some(Duration::from_secs(2)));
         let _ = control.recv(&mut [0]);
         let _ = control.close_timeout(Duration::from_secs(1));
-        on_test(&line);
+        // Nobody waits any more when a second test ends.
+        let _ = self.ended.send(Tested { peer, result });
     }
 
     fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Sender<(u32, Socket)>>> {
         self.tests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One test from request to results; a line about it.
-    fn test(&self, mut control: &Stream, port: Port, flows: &Receiver<(u32, Socket)>) -> io::Result<String> {
+    /// One test from request to results; fails within if it is refused.
+    fn test(
+        &self,
+        mut control: &Stream,
+        port: Port,
+        flows: &Receiver<(u32, Socket)>,
+    ) -> io::Result<Result<Done, Failure>> {
         let request: Request = hear(&mut control)?;
         if let Err(why) = request.check() {
             tell(&mut control, &Answer::Refused { why: why.clone() })?;
-            return Ok(format!("refused: {why}"));
+            return Ok(Err(Failure::new(Code::Protocol, format!("refused: {why}"), "")));
         }
         let load_port = if request.service == Service::Stream { port } else { self.datagram_port };
         tell(&mut control, &Answer::Ready { port: load_port.get() })?;
@@ -162,8 +198,8 @@ impl Server {
             .collect();
         let results = Results { cpu, connections };
         tell(&mut control, &results)?;
-        let (sent, received) = super::report::totals(&results.connections);
-        Ok(format!("sent {}, received {}", crate::units::bytes(sent), crate::units::bytes(received)))
+        let (sent_bytes, received_bytes) = super::report::totals(&results.connections);
+        Ok(Ok(Done { test: request, sent_bytes, received_bytes, results }))
     }
 }
 

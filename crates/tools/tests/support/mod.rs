@@ -244,6 +244,13 @@ impl Running {
         Self(Some(spawn(Path::new("."), words)))
     }
 
+    /// As [`Running::start`]; nobody reads its standard output.
+    pub(crate) fn unread(words: &[&str]) -> Self {
+        let mut child = spawn(Path::new("."), words);
+        drop(child.stdout.take());
+        Self(Some(child))
+    }
+
     /// Waits until it ends by itself.
     pub(crate) fn end(mut self) -> Done {
         finish(self.0.take().unwrap(), &["(running)"], b"", 0)
