@@ -109,13 +109,20 @@ impl Cluster {
     /// # Errors
     /// When no service is called so.
     pub fn port(&self, text: &AddressText) -> Result<Option<Port>, UnknownService> {
-        match &text.port {
-            None => Ok(None),
-            Some(PortText::Number(port)) => Ok(Some(*port)),
-            Some(PortText::Service(name)) => {
+        text.port.as_ref().map(|port| self.port_number(port)).transpose()
+    }
+
+    /// The port that `text` stands for.
+    ///
+    /// # Errors
+    /// When no service is called so.
+    pub fn port_number(&self, text: &PortText) -> Result<Port, UnknownService> {
+        match text {
+            PortText::Number(port) => Ok(*port),
+            PortText::Service(name) => {
                 let known = self.services().map(|(name, _)| name);
                 let unknown = || UnknownService { wanted: name.clone(), near: near(name.as_str(), known) };
-                self.service(name.as_str()).map(Some).ok_or_else(unknown)
+                self.service(name.as_str()).ok_or_else(unknown)
             }
         }
     }

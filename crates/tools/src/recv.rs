@@ -12,7 +12,7 @@ use weft_link::UnderlayText;
 use weft_socket::{Listener, Socket, Stream};
 
 use crate::exit::{Code, Failure};
-use crate::net::{self, LocalNode, NodeFlags, Role, SocketFlags};
+use crate::net::{self, ListenPort, LocalNode, NodeFlags, Role, SocketFlags};
 use crate::progress::{Progress, Style};
 use crate::transfer::destination::Destination;
 use crate::transfer::{self, receiver};
@@ -42,9 +42,9 @@ pub struct Args {
     #[arg(long)]
     overwrite: bool,
 
-    /// CDP port to listen on; 0 takes any
-    #[arg(long, value_name = "PORT", default_value_t = net::TRANSFER_PORT)]
-    port: u16,
+    /// CDP port to listen on, or a service of the cluster; 0 takes any
+    #[arg(long, value_name = "PORT", default_value_t = ListenPort::number(net::TRANSFER_PORT))]
+    port: ListenPort,
 
     /// Silence of the other end after which it is taken for dead; it says something every second
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_wait)]
@@ -105,7 +105,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let local = LocalNode::open(&args.node, Role::Server, "recv")?;
     let options =
         args.socket.options(Service::Stream).recv_timeout(args.silence).send_timeout(transfer::LOOK_INTERVAL);
-    let listener = local.node.listen(args.port, &options).map_err(|e| net::listen_failure(&e))?;
+    let listener =
+        local.node.listen(local.port(&args.port)?, &options).map_err(|e| net::listen_failure(&e))?;
     listener.set_accept_timeout(None);
     local.shutdown_on_interrupt(|| {});
     local.join()?;

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-use weft_base::Port;
 use weft_link::Mac;
 
 use crate::exit::{Code, Failure, cause};
@@ -63,15 +62,6 @@ pub fn look_up(host: &str, udp_port: u16, like: Option<IpAddr>) -> Result<Socket
 fn reason(error: &std::io::Error) -> String {
     let text = cause(error);
     text.strip_prefix("failed to lookup address information: ").unwrap_or(&text).to_lowercase()
-}
-
-/// Reads a CDP port.
-///
-/// # Errors
-/// A sentence that names the text and what would be accepted.
-pub fn parse_port(text: &str) -> Result<Port, String> {
-    let port = text.parse::<u16>().ok().and_then(Port::new);
-    port.ok_or_else(|| format!("{text:?} is not a port; give 1 to 65535"))
 }
 
 #[cfg(test)]

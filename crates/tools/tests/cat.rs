@@ -109,6 +109,29 @@ fn the_wrong_service_is_refused_with_a_code_of_its_own() {
     assert!(done.err.contains("other service"), "{done:?}");
 }
 
+/// As `send FILE here:storage` may name it, so may who takes the file.
+#[test]
+fn a_service_of_the_cluster_is_a_port_also_where_one_listens() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, [.., high, low]) = (dir.path().join("cluster.toml"), std::process::id().to_be_bytes());
+    let at = format!("127.{}.{low}.99:64164", 192 | high & 31);
+    let text = format!("[services]\nstorage = 2000\n[[node]]\nname = \"here\"\nnumber = 1\nat = \"{at}\"\n");
+    fs::write(&file, text).unwrap();
+    let (cluster, to) = (["--cluster", file.to_str().unwrap()], dir.path().to_str().unwrap());
+    for words in [
+        &["cat", "--listen", "storage"][..],
+        &["perf", "--server", "--port", "storage"],
+        &["recv", to, "--port", "storage"],
+    ] {
+        let mut server = Server::open(None, &[words, &cluster].concat());
+        assert_eq!(server.event("listening")["port"], 2000, "{words:?}");
+        drop(server);
+        let words = words.iter().map(|word| if *word == "storage" { "storge" } else { word });
+        let done = weft(&words.chain(cluster).collect::<Vec<_>>());
+        assert!(done.code == 3 && done.err.contains("did you mean storage"), "{done:?}");
+    }
+}
+
 #[test]
 fn packets_are_recorded_and_traced() {
     let dir = tempfile::tempdir().unwrap();

@@ -28,6 +28,9 @@ fn a_wrong_command_line_has_a_code_of_its_own_and_says_what_is_wrong() {
         (&["ping", "host", "--count", "0"], "\"0\" is no number of round trips; give 1 or more"),
         (&["perf"], "required"),
         (&["perf", "host", "--parallel", "1000"], "1 to 128"),
+        (&["perf", "--server", "--bind", "127.0.0.1:0", "--port", "65535"], "the port after 65535"),
+        (&["perf", "--server", "--bind", "127.0.0.1:0", "--port", "6"], "the echo service"),
+        (&["cat", "--listen", "65536"], "give 0 to 65535, or the name of a service"),
         (&["perf", "host", "--congestion", "reno"], "cubic, model, or fixed:PACKETS"),
         (&["demo", "--fault", "lose=1%"], "one of loss"),
     ] {

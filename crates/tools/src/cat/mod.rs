@@ -11,9 +11,9 @@ use weft_link::UnderlayText;
 use weft_socket::{CloseResult, Listener, Socket};
 
 use crate::exit::{Code, Failure};
-use crate::net::{self, LocalNode, NodeFlags, PeerFlags, Reached, Role, SocketFlags};
+use crate::net::{self, ListenPort, LocalNode, NodeFlags, PeerFlags, Reached, Role, SocketFlags};
 use crate::recv::Listening;
-use crate::target::{Target, parse_port};
+use crate::target::Target;
 use crate::units::{parse_bytes, parse_duration};
 use crate::{echo, say};
 use pump::{Framing, Pump};
@@ -30,9 +30,9 @@ pub struct Args {
     #[arg(value_name = "HOST[:PORT]", group = "where")]
     target: Option<Target>,
 
-    /// Wait for a connection on this CDP port
-    #[arg(long, short, value_name = "PORT", group = "where", value_parser = parse_listen_port)]
-    listen: Option<u16>,
+    /// Wait for a connection on this CDP port or service of the cluster; 0 takes any
+    #[arg(long, short, value_name = "PORT", group = "where")]
+    listen: Option<ListenPort>,
 
     /// Datagram service: each line is a message, each message a line
     #[arg(long, short)]
@@ -68,10 +68,6 @@ pub struct Args {
     node: NodeFlags,
     #[command(flatten)]
     socket: SocketFlags,
-}
-
-fn parse_listen_port(text: &str) -> Result<u16, String> {
-    if text == "0" { Ok(0) } else { parse_port(text).map(Port::get) }
 }
 
 /// What standard error is told about connections.
@@ -126,7 +122,7 @@ impl Args {
 /// # Errors
 /// When there is no connection, or one breaks.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    match (&args.target, args.listen) {
+    match (&args.target, &args.listen) {
         (Some(target), _) => connect(args, target),
         (None, Some(port)) => listen(args, port),
         (None, None) => Err(Failure::new(Code::Usage, "neither a host nor --listen", "give one of them")),
@@ -143,11 +139,12 @@ fn connect(args: &Args, target: &Target) -> Result<(), Failure> {
     result
 }
 
-fn listen(args: &Args, port: u16) -> Result<(), Failure> {
+fn listen(args: &Args, port: &ListenPort) -> Result<(), Failure> {
     let local = LocalNode::open(&args.node, Role::Server, "cat")?;
     local.shutdown_on_interrupt(|| {});
     let options = args.socket.options(args.service());
-    let listener = local.node.listen(port, &options).map_err(|error| net::listen_failure(&error))?;
+    let listener =
+        local.node.listen(local.port(port)?, &options).map_err(|error| net::listen_failure(&error))?;
     listener.set_accept_timeout(None);
     local.join()?;
     announce(args, &local, &listener);

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use weft_base::{NodeId, Port};
-use weft_route::{Cluster, ClusterFile, Member, Mode, Name, Underlay, UnknownNode, WhichError};
+use weft_route::{Cluster, ClusterFile, Member, Mode, Name, PortText, Underlay, UnknownNode, WhichError};
 use weft_socket::{Address, LoadError, OpenError, Target as SocketTarget, load_cluster, own_node};
 
 use super::{NodeFlags, told};
@@ -186,7 +186,7 @@ impl ThisCluster {
         target: &Target,
         default_port: Port,
     ) -> Result<Option<(SocketTarget, SocketAddr)>, Failure> {
-        let port = port_of(&self.file.cluster, target, default_port)?;
+        let port = port_of(&self.file.cluster, target.port.as_ref(), default_port)?;
         match self.file.cluster.member(&target.host) {
             Ok(member) => {
                 let Underlay::Udp(at) =
@@ -209,17 +209,16 @@ impl ThisCluster {
     }
 }
 
-/// The port of `target`, by the services of `cluster` if it has a name there, and `default` if `target` has none.
+/// The port that `text` stands for, by the services of `cluster` if it is a name, and `default` if there is none.
 ///
 /// # Errors
 /// [`Code::UnknownHost`] if no service is called so.
-pub(super) fn port_of(cluster: &Cluster, target: &Target, default: Port) -> Result<Port, Failure> {
-    let port = cluster.port(target).map_err(|unknown| {
+pub(super) fn port_of(cluster: &Cluster, text: Option<&PortText>, default: Port) -> Result<Port, Failure> {
+    text.map_or(Ok(default), |text| cluster.port_number(text)).map_err(|unknown| {
         let next = "give a port, or a cluster file that has the service under [services]";
         let failure = told(Code::UnknownHost, &unknown);
         if unknown.near.is_empty() { Failure::new(failure.code, failure.what, next) } else { failure }
-    })?;
-    Ok(port.unwrap_or(default))
+    })
 }
 
 /// Some names, and how many more there are.

@@ -125,7 +125,7 @@ impl PeerFlags {
                 LinkChoice::Packet(_) => ethernet(&target.host)?,
             },
         };
-        let port = port_of(&Cluster::default(), target, default_port)?;
+        let port = port_of(&Cluster::default(), target.port.as_ref(), default_port)?;
         let peer = match self.peer_node {
             Some(node) => (Address { node, port }, at).into(),
             None => (at, port).into(),

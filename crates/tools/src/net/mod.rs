@@ -5,6 +5,7 @@ mod failure;
 mod flags;
 mod job;
 mod link;
+mod listen;
 mod open;
 mod reach;
 
@@ -15,6 +16,7 @@ pub use failure::{
 pub use flags::{NodeFlags, PeerFlags, SocketFlags, parse_congestion};
 pub use job::{JobFlags, LauncherChoice};
 pub use link::{LinkChoice, underlay_text};
+pub use listen::ListenPort;
 pub(crate) use open::told;
 pub use open::{LocalNode, Role};
 pub use reach::{Reached, reach};

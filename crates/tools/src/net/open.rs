@@ -10,7 +10,7 @@ use std::time::Duration;
 use weft_base::{NodeId, limits};
 use weft_launch::{Job, Place};
 use weft_link::{Ethernet, EthernetOptions, Fault, FaultCounts, Faults, Link, Pcap, Trace, Udp};
-use weft_route::Member;
+use weft_route::{Cluster, Member};
 use weft_socket::{Node, OpenError};
 
 use super::{LinkChoice, NodeFlags, ThisCluster, job};
@@ -52,6 +52,8 @@ pub struct LocalNode(Arc<Opened>);
 pub struct Opened {
     /// The node.
     pub node: Node,
+    /// What names its services.
+    pub(super) cluster: Cluster,
     /// The job to join.
     job: Mutex<Option<Job>>,
     launcher_wait: Duration,
@@ -143,9 +145,14 @@ impl LocalNode {
             }
         }
         let node = builder.open().map_err(|error| open_failure(&error, bind))?;
-        let job = Mutex::new(job);
-        let launcher_wait = flags.job.launcher_wait;
-        Ok(Self(Arc::new(Opened { node, job, launcher_wait, fault: opened.fault, pcap: opened.pcap })))
+        Ok(Self(Arc::new(Opened {
+            node,
+            cluster: cluster.map(|(cluster, _)| cluster.file.cluster.clone()).unwrap_or_default(),
+            job: Mutex::new(job),
+            launcher_wait: flags.job.launcher_wait,
+            fault: opened.fault,
+            pcap: opened.pcap,
+        })))
     }
 
     /// Joins the job, if there is one and it has not been done: waits until all ranks have come, and tells the node where

@@ -57,7 +57,8 @@ pub fn reach(
     let places = local.join()?;
     let is_told = peer.peer_node.is_some() || peer.peer_underlay.is_some();
     if let Some(place) = find(&places, target)?.filter(|_| !is_told) {
-        let address = Address { node: place.node, port: port_of(&Cluster::default(), target, default_port)? };
+        let port = port_of(&Cluster::default(), target.port.as_ref(), default_port)?;
+        let address = Address { node: place.node, port };
         return Ok(Reached { local, peer: (address, place.at).into(), at: place.at });
     }
     let bound = NodeFlags { bind: Some(local.node.underlay()), ..node.clone() };

@@ -16,7 +16,7 @@ use super::report::{Interval, Report, Test};
 use super::traffic::Flow;
 use crate::cpu::CpuTime;
 use crate::exit::{Code, Failure};
-use crate::net::{self, Reached};
+use crate::net::{self, ListenPort, Reached};
 use crate::target::Target;
 use crate::{say, signal};
 
@@ -31,7 +31,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 pub(super) fn run(args: &Args, target: &Target) -> Result<(), Failure> {
     let request = request(args);
     request.check().map_err(|why| Failure::new(Code::Usage, why, "look at `weft perf --help`"))?;
-    let default_port = Port::new(args.port.unwrap_or(net::PERF_PORT)).unwrap_or(Port::ECHO);
+    let target = &with_port_of(args, target);
+    let default_port = Port::new(net::PERF_PORT).unwrap_or(Port::ECHO);
     let Reached { local, peer, .. } = net::reach(target, default_port, &args.peer, &args.node, "perf")?;
     let interrupted = signal::interrupted();
     let client = Client { args, node: &local.node, peer, target, request };
@@ -52,6 +53,14 @@ pub(super) fn run(args: &Args, target: &Target) -> Result<(), Failure> {
         Some(error) => {
             Err(Failure::new(Code::Lost, format!("{target}: {error}"), "look at both ends, and repeat"))
         }
+    }
+}
+
+/// The server, with the port that a flag gives if its own text has none.
+fn with_port_of(args: &Args, target: &Target) -> Target {
+    match (&target.port, &args.port) {
+        (None, Some(ListenPort::At(port))) => Target { port: Some(port.clone()), ..target.clone() },
+        _ => target.clone(),
     }
 }
 

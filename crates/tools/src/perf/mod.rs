@@ -10,7 +10,7 @@ mod traffic;
 use std::time::Duration;
 
 use crate::exit::{Code, Failure};
-use crate::net::{NodeFlags, PeerFlags, SocketFlags};
+use crate::net::{ListenPort, NodeFlags, PeerFlags, SocketFlags};
 use crate::target::Target;
 use crate::units::{parse_bytes, parse_duration};
 
@@ -35,9 +35,9 @@ pub struct Args {
     #[arg(long, requires = "server", conflicts_with = "target")]
     once: bool,
 
-    /// CDP port of the server; its datagram service is on the next one [default: 1066]
+    /// CDP port of the server, or a service of the cluster; its datagram service is on the next port [default: 1066]
     #[arg(long, value_name = "PORT")]
-    port: Option<u16>,
+    port: Option<ListenPort>,
 
     /// Measure the datagram service [default: stream]
     #[arg(long, short)]

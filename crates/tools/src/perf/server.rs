@@ -37,9 +37,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let listen = |port: u16, options: &Options| {
         local.node.listen(port, options).map_err(|error| net::listen_failure(&error))
     };
-    let port = args.port.unwrap_or(net::PERF_PORT);
+    let port = args.port.as_ref().map_or(Ok(net::PERF_PORT), |port| local.port(port))?;
+    let datagram_port = port_after(port)?;
     let streams = listen(port, &args.socket.options(weft_base::Service::Stream))?;
-    let datagram_port = if port == 0 { 0 } else { port.saturating_add(1) };
     let datagrams = listen(datagram_port, &args.socket.options(weft_base::Service::Datagram))?;
     let echoes = listen(Port::ECHO.get(), &args.socket.options(weft_base::Service::Datagram))?;
     local.join()?;
@@ -64,6 +64,19 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Where the datagram service is, next to that of streams; 0 is any for both.
+fn port_after(port: u16) -> Result<u16, Failure> {
+    let refused = |what: &str| Err(Failure::new(Code::Usage, what, "give another --port"));
+    match port {
+        0 => Ok(0),
+        u16::MAX => refused("the datagram service would be on the port after 65535, and there is none"),
+        port if port == Port::ECHO.get() || port + 1 == Port::ECHO.get() => {
+            refused("CDP port 7 is that of the echo service")
+        }
+        port => Ok(port + 1),
+    }
 }
 
 fn announce(args: &Args, listening: &Listening) {
