@@ -176,6 +176,16 @@ pub fn cause(error: &io::Error) -> String {
     }
 }
 
+/// Why a stream to a peer ended, as a clause: what to do next is for the command to say.
+#[must_use]
+pub fn peer_cause(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        return "it closed the connection early".to_owned();
+    }
+    let text = cause(error);
+    text.split_once("; ").map_or_else(|| text.clone(), |(what, _)| what.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

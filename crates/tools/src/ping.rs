@@ -1,12 +1,14 @@
 //! `weft ping`: round trips to an echo service.
 
+use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use weft_base::{Port, Service};
-use weft_socket::{ConnectError, RecvError, Socket};
+use weft_route::PortText;
+use weft_socket::{ConnectError, EndReason, RecvError, Socket};
 
 use crate::exit::{Code, Failure};
 use crate::net::{self, NodeFlags, PeerFlags, Reached, SocketFlags};
@@ -104,7 +106,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Err(ConnectError::WrongService { .. }) => connect(Service::Stream),
         result => result,
     };
-    let socket = socket.map_err(|error| hint(net::connect_failure(&error), &args.target))?;
+    let socket = socket.map_err(|error| net::no_server(&error, &args.target, at, &servers(&args.target)))?;
     socket.set_recv_timeout(Some(args.timeout));
     let stop = signal::interrupted();
     if !args.json {
@@ -121,15 +123,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     result
 }
 
-fn hint(failure: Failure, target: &Target) -> Failure {
-    if failure.code == Code::Refused {
-        let next = format!(
-            "start `weft perf --server` or `weft cat --listen 7 --echo --datagram` on {}",
-            target.host
-        );
-        return Failure { next, ..failure };
+/// What offers an echo service at `target`.
+fn servers(target: &Target) -> String {
+    let any = |port: &dyn Display| format!("`weft cat --listen {port} --echo --datagram`");
+    match &target.port {
+        Some(port) if *port != PortText::Number(Port::ECHO) => any(port),
+        _ => format!("`weft perf --server` or {}", any(&Port::ECHO)),
     }
-    failure
 }
 
 struct Series<'a> {
@@ -231,11 +231,13 @@ impl<'a> Series<'a> {
     }
 
     fn recv_failure(&self, error: &RecvError) -> Failure {
+        let next = "check that an echo service listens there".to_owned();
         if *error == RecvError::EndOfFile {
-            let what = format!("{} closed the connection", self.args.target);
-            return Failure::new(Code::Lost, what, "check that an echo service listens there");
+            return Failure::new(Code::Lost, format!("{} closed the connection", self.args.target), next);
         }
-        net::recv_failure(error)
+        let failure = net::recv_failure(error);
+        let is_refused = matches!(error, RecvError::Ended(ended) if ended.reason == EndReason::Aborted);
+        if is_refused { Failure { next, ..failure } } else { failure }
     }
 
     fn summary(&self) -> Option<Summary> {

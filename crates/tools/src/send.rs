@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         style.note(&format!("weft: {skipped}"));
     }
     let port = Port::new(net::TRANSFER_PORT).unwrap_or(Port::ECHO);
-    let Reached { local, peer, .. } = net::reach(target, port, &args.peer, &args.node, "send")?;
+    let Reached { local, peer, at } = net::reach(target, port, &args.peer, &args.node, "send")?;
     let goes_on = "interrupted; repeat the command and it goes on where it stopped";
     local.shutdown_on_interrupt(move || crate::say::note(goes_on));
     let socket = local
@@ -97,7 +97,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 .recv_timeout(args.silence)
                 .send_timeout(transfer::LOOK_INTERVAL),
         )
-        .map_err(|error| hint(net::connect_failure(&error), target))?;
+        .map_err(|error| net::no_server(&error, target, at, &net::listens("weft recv DIR", target)))?;
     style.note(&format!(
         "sending {}, {} to {target}",
         files(manifest.files()),
@@ -120,17 +120,4 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             Err(Failure::new(first.code, what, "see the reasons above, and repeat the command"))
         }
     }
-}
-
-/// For the commonest mishap: nobody started the other half.
-fn hint(failure: Failure, target: &Target) -> Failure {
-    let host = &target.host;
-    if failure.code == Code::Refused {
-        return Failure { next: format!("start `weft recv DIR` on {host}"), ..failure };
-    }
-    if failure.code == Code::NoAnswer {
-        let next = format!("start `weft recv DIR` on {host}, and let UDP port 64064 pass");
-        return Failure { next, ..failure };
-    }
-    failure
 }

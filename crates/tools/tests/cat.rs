@@ -106,7 +106,7 @@ fn the_wrong_service_is_refused_with_a_code_of_its_own() {
     let target = server.target();
     let done = weft_with(&client(&server, &target, &[]), b"x");
     assert_eq!(done.code, 12, "{done:?}");
-    assert!(done.err.contains("other service"), "{done:?}");
+    assert!(done.err.contains("does not offer the stream service; give --datagram"), "{done:?}");
 }
 
 /// As `send FILE here:storage` may name it, so may who takes the file.

@@ -207,7 +207,9 @@ fn no_server_is_told_with_the_next_step() {
     let echo = Server::start(&["cat", "--listen", "0", "--echo"]);
     let done = weft(&["perf", "localhost:998", "--peer-underlay", &echo.underlay]);
     assert_eq!(done.code, 4, "{done:?}");
-    assert!(done.err.contains("weft perf --server"), "{done:?}");
+    assert!(done.err.contains("start `weft perf --server --port 998` on localhost"), "{done:?}");
+    let done = weft(&["ping", "localhost:997", "--peer-underlay", &echo.underlay]);
+    assert!(done.err.contains("start `weft cat --listen 997 --echo --datagram` on localhost"), "{done:?}");
     // An echo service is no perf server.
     let target = echo.target();
     let done = weft(&["perf", &target, "--peer-underlay", &echo.underlay, "--time", "100ms"]);

@@ -200,7 +200,8 @@ fn nobody_listening_an_unknown_host_and_silence_are_told_apart() {
     let server = recv(&world, &[]);
     let done = weft(&["send", from, "localhost:999", "--peer-underlay", &server.underlay]);
     assert_eq!(done.code, 4, "{done:?}");
-    assert!(done.err.contains("nobody listens") && done.err.contains("weft recv DIR"), "{done:?}");
+    assert!(done.err.contains("nobody listens"), "{done:?}");
+    assert!(done.err.contains("start `weft recv DIR --port 999` on localhost"), "{done:?}");
     let done = weft(&["send", from, "no-such-host.invalid"]);
     assert_eq!(done.code, 3, "{done:?}");
     assert!(done.err.contains("no-such-host.invalid"), "{done:?}");
@@ -210,6 +211,9 @@ fn nobody_listening_an_unknown_host_and_silence_are_told_apart() {
     let done = weft(&["send", from, "localhost", "--peer-underlay", &at, "--connect-timeout", "500ms"]);
     assert_eq!(done.code, 5, "{done:?}");
     assert!(done.err.contains("did not answer"), "{done:?}");
+    assert!(
+        done.err.contains(&format!("start `weft recv DIR` on localhost, and let packets to UDP {at} pass"))
+    );
 }
 
 #[test]
@@ -258,4 +262,13 @@ fn a_stranger_is_told_that_it_met_the_wrong_service() {
     let done = send(&echo, &world, "f", &[]);
     assert_eq!(done.code, 12, "{done:?}");
     assert!(done.err.contains("does not speak this transfer protocol"), "{done:?}");
+    // One that says nothing but that it goes, and one of messages: none of them gets further when it is tried again.
+    let perf = Server::start(&["perf", "--server", "--port", "0"]);
+    for (target, code) in [(perf.target(), 6), ("localhost:7".to_owned(), 12)] {
+        let from = world.from("f");
+        let done = weft(&["send", from.to_str().unwrap(), &target, "--peer-underlay", &perf.underlay]);
+        assert_eq!(done.code, code, "{done:?}");
+        assert!(done.err.contains("check that `weft ") && !done.err.contains("again"), "{done:?}");
+        assert!(!done.err.contains("repeat"), "{done:?}");
+    }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use weft_base::{Port, Service};
 use weft_link::UnderlayText;
-use weft_socket::{CloseResult, Listener, Socket};
+use weft_socket::{CloseResult, ConnectError, Listener, Socket};
 
 use crate::exit::{Code, Failure};
 use crate::net::{self, ListenPort, LocalNode, NodeFlags, PeerFlags, Reached, Role, SocketFlags};
@@ -133,7 +133,14 @@ fn connect(args: &Args, target: &Target) -> Result<(), Failure> {
     let Reached { local, peer, .. } = net::reach(target, Port::ECHO, &args.peer, &args.node, "cat")?;
     local.shutdown_on_interrupt(|| {});
     let options = args.socket.options(args.service());
-    let socket = local.node.connect(peer, &options).map_err(|error| net::connect_failure(&error))?;
+    let socket = local.node.connect(peer, &options).map_err(|error| {
+        let failure = net::connect_failure(&error);
+        if !matches!(error, ConnectError::WrongService { .. }) {
+            return failure;
+        }
+        let next = if args.datagram { "leave --datagram out" } else { "give --datagram" };
+        Failure { next: next.to_owned(), ..failure }
+    })?;
     let result = converse(args, &socket);
     local.shutdown();
     result

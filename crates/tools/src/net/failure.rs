@@ -1,10 +1,14 @@
 //! Errors of the socket room as exit codes; their sentences are already what a person wants to read.
 
+use std::net::SocketAddr;
+
 use weft_socket::{
     AcceptError, CloseError, ConnectError, EndReason, Ended, ListenError, RecvError, SendError,
 };
 
+use super::underlay_text;
 use crate::exit::{Code, Failure};
+use crate::target::Target;
 
 fn sentence(code: Code, text: &str) -> Failure {
     let (what, next) = text.split_once("; ").unwrap_or((text, ""));
@@ -35,6 +39,31 @@ pub fn connect_failure(error: &ConnectError) -> Failure {
         ConnectError::NoRoom | ConnectError::InProgress | ConnectError::NodeDown | _ => Code::Other,
     };
     sentence(code, &error.to_string())
+}
+
+/// Why there is no connection to `target` at `at`, where the command `server` is to listen.
+#[must_use]
+pub fn no_server(error: &ConnectError, target: &Target, at: SocketAddr, server: &str) -> Failure {
+    let failure = connect_failure(error);
+    let (host, place) = (&target.host, underlay_text(at));
+    let next = if matches!(error, ConnectError::WrongService { .. }) {
+        format!("check that {server} listens on that port of {host}")
+    } else if matches!(error, ConnectError::TimedOut { .. }) {
+        format!("start {server} on {host}, and let packets to {place} pass")
+    } else if matches!(error, ConnectError::Absent(_)) {
+        format!("start {server} on {host}, at {place}")
+    } else if failure.code == Code::Refused {
+        format!("start {server} on {host}")
+    } else {
+        return failure;
+    };
+    Failure { next, ..failure }
+}
+
+/// The words with which `command` listens on the port that `target` names, if it names one.
+#[must_use]
+pub fn listens(command: &str, target: &Target) -> String {
+    target.port.as_ref().map_or_else(|| format!("`{command}`"), |port| format!("`{command} --port {port}`"))
 }
 
 fn refusal(reason: EndReason) -> Code {

@@ -11,7 +11,8 @@ mod reach;
 
 pub use cluster::{ClusterChoice, ClusterFlags, NodeName, ThisCluster};
 pub use failure::{
-    accept_failure, close_failure, connect_failure, listen_failure, recv_failure, send_failure,
+    accept_failure, close_failure, connect_failure, listen_failure, listens, no_server, recv_failure,
+    send_failure,
 };
 pub use flags::{NodeFlags, PeerFlags, SocketFlags, parse_congestion};
 pub use job::{JobFlags, LauncherChoice};

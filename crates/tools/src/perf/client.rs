@@ -1,5 +1,6 @@
 //! The asking end: sets a test up, watches it, and reports.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -15,7 +16,7 @@ use super::protocol::{
 use super::report::{Interval, Report, Test};
 use super::traffic::Flow;
 use crate::cpu::CpuTime;
-use crate::exit::{Code, Failure};
+use crate::exit::{Code, Failure, peer_cause};
 use crate::net::{self, ListenPort, Reached};
 use crate::target::Target;
 use crate::{say, signal};
@@ -33,9 +34,9 @@ pub(super) fn run(args: &Args, target: &Target) -> Result<(), Failure> {
     request.check().map_err(|why| Failure::new(Code::Usage, why, "look at `weft perf --help`"))?;
     let target = &with_port_of(args, target);
     let default_port = Port::new(net::PERF_PORT).unwrap_or(Port::ECHO);
-    let Reached { local, peer, .. } = net::reach(target, default_port, &args.peer, &args.node, "perf")?;
+    let Reached { local, peer, at } = net::reach(target, default_port, &args.peer, &args.node, "perf")?;
     let interrupted = signal::interrupted();
-    let client = Client { args, node: &local.node, peer, target, request };
+    let client = Client { args, node: &local.node, peer, at, target, request };
     let report = client.test(&interrupted);
     local.shutdown();
     let report = report?;
@@ -86,6 +87,7 @@ struct Client<'a> {
     args: &'a Args,
     node: &'a Node,
     peer: SocketTarget,
+    at: SocketAddr,
     target: &'a Target,
     request: Request,
 }
@@ -106,14 +108,10 @@ impl Client<'_> {
     }
 
     fn connect(&self, peer: SocketTarget, options: &Options) -> Result<Socket, Failure> {
-        self.node.connect(peer, options).map_err(|error| {
-            let failure = net::connect_failure(&error);
-            if failure.code == Code::Refused {
-                let next = format!("start `weft perf --server` on {}", self.target.host);
-                return Failure { next, ..failure };
-            }
-            failure
-        })
+        let server = net::listens("weft perf --server", self.target);
+        self.node
+            .connect(peer, options)
+            .map_err(|error| net::no_server(&error, self.target, self.at, &server))
     }
 
     fn talk(&self, mut control: &Stream, cookie: u64, interrupted: &AtomicBool) -> Result<Report, Failure> {
@@ -166,7 +164,7 @@ impl Client<'_> {
     }
 
     fn strange(&self, error: &std::io::Error) -> Failure {
-        let what = format!("{} does not go on with the test: {}", self.target, crate::exit::cause(error));
+        let what = format!("{} does not go on with the test: {}", self.target, peer_cause(error));
         if error.kind() == std::io::ErrorKind::InvalidData {
             return Failure::new(
                 Code::Protocol,

@@ -20,7 +20,7 @@ use super::protocol::{
 };
 use super::traffic::Flow;
 use crate::cpu::CpuTime;
-use crate::exit::{Code, Failure, cause};
+use crate::exit::{Code, Failure, peer_cause};
 use crate::net::{self, LocalNode, Role};
 use crate::recv::Listening;
 use crate::{echo, say, units};
@@ -159,7 +159,7 @@ impl Server {
         let (sender, flows) = mpsc::channel();
         self.locked().insert(greeting.cookie, sender);
         let result = self.test(&control, port, &flows).unwrap_or_else(|error| {
-            Err(Failure::new(Code::Lost, format!("the test broke off: {}", cause(&error)), ""))
+            Err(Failure::new(Code::Lost, format!("the test broke off: {}", peer_cause(&error)), ""))
         });
         self.locked().remove(&greeting.cookie);
         // The client closes first.

@@ -34,7 +34,7 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use self::pauses::{Pause, PauseEvent, Pauses, now};
-use crate::exit::{Code, Failure, cause};
+use crate::exit::{Code, Failure, peer_cause};
 
 /// Longest silence of an end that lives, by default: it says `Busy` every second.
 pub const SILENCE_MAX: Duration = Duration::from_secs(15);
@@ -89,6 +89,9 @@ pub enum Error {
     /// The stream broke or ended early: the peer died, or the way to it.
     #[error("the connection broke: {0}")]
     Stream(#[from] io::Error),
+    /// The same before the peer said a word: it may be of another service.
+    #[error("the connection broke before the peer said a word: {0}")]
+    Unheard(io::Error),
     /// The peer sent what the protocol does not allow.
     #[error("the peer broke the protocol: {0}")]
     Protocol(String),
@@ -104,20 +107,16 @@ impl Error {
     /// The sentence and exit code for the user; `peer` is how the user knows the other end.
     #[must_use]
     pub fn into_failure(self, peer: &str) -> Failure {
-        let again = "repeat the command, it goes on where it stopped";
+        let meet = "check that `weft send` and `weft recv` of the same version meet";
         match self {
-            Self::Stream(error) if outward::is_pause(&error) => {
-                Failure::new(Code::NoAnswer, format!("{peer} fell silent in mid-transfer"), again)
+            Self::Stream(error) => {
+                broken(peer, &error, "in mid-transfer", "repeat the command, it goes on where it stopped")
             }
-            Self::Stream(error) => Failure::new(
-                Code::Lost,
-                format!("lost {peer} in mid-transfer: {}", stream_cause(&error)),
-                again,
-            ),
+            Self::Unheard(error) => broken(peer, &error, "before it said a word", meet),
             Self::Protocol(what) => Failure::new(
                 Code::Protocol,
                 format!("{peer} does not speak this transfer protocol: {what}"),
-                "check that `weft send` and `weft recv` of the same version meet",
+                meet,
             ),
             Self::Peer(failure) => Failure { what: format!("{peer} says: {}", failure.what), ..failure },
             Self::Local(failure) => failure,
@@ -125,10 +124,9 @@ impl Error {
     }
 }
 
-/// End of file means that the other process ended without a word.
-fn stream_cause(error: &io::Error) -> String {
-    if error.kind() == io::ErrorKind::UnexpectedEof {
-        return "it closed the connection early".to_owned();
+fn broken(peer: &str, error: &io::Error, when: &str, next: &str) -> Failure {
+    if outward::is_pause(error) {
+        return Failure::new(Code::NoAnswer, format!("{peer} fell silent {when}"), next);
     }
-    cause(error)
+    Failure::new(Code::Lost, format!("lost {peer} {when}: {}", peer_cause(error)), next)
 }

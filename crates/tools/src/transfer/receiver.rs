@@ -90,7 +90,7 @@ where
     let failure = match error {
         Error::Local(failure) => failure.clone(),
         Error::Protocol(what) => Failure::new(Code::Protocol, what.clone(), ""),
-        Error::Stream(_) | Error::Peer(_) => return,
+        Error::Stream(_) | Error::Unheard(_) | Error::Peer(_) => return,
     };
     if outward.frame(&Frame::Abort(failure)).is_ok() {
         let mut rest = reader.stream_mut().take(DRAIN_BYTES_MAX);

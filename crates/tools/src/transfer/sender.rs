@@ -112,6 +112,7 @@ fn word_of_the_peer(reader: &mut Reader<impl Read>) -> Option<Error> {
         match reader.next_frame() {
             Ok(Frame::Abort(failure)) => return Some(Error::Peer(failure)),
             Ok(_) => {}
+            Err(error @ Error::Unheard(_)) => return Some(error),
             Err(_) => return None,
         }
     }

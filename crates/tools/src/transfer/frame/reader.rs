@@ -11,6 +11,8 @@ use crate::transfer::pauses::Pauses;
 pub struct Reader<R> {
     stream: R,
     pub(super) body: Vec<u8>,
+    /// Whether a frame has come.
+    has_heard: bool,
     /// The waits for bytes since the first `Data` frame; `None` before that.
     pauses: Option<Pauses>,
 }
@@ -18,16 +20,21 @@ pub struct Reader<R> {
 impl<R: Read> Reader<R> {
     /// A reader of `stream`.
     pub fn new(stream: R) -> Self {
-        Self { stream, body: Vec::new(), pauses: None }
+        Self { stream, body: Vec::new(), has_heard: false, pauses: None }
     }
 
     /// The next frame other than `Busy`.
     ///
     /// # Errors
-    /// [`Error::Stream`] if the stream fails or ends, [`Error::Protocol`] for bytes that are no frame.
+    /// [`Error::Stream`] if the stream fails or ends, and [`Error::Unheard`] if it does so before the first frame;
+    /// [`Error::Protocol`] for bytes that are no frame.
     pub fn next_frame(&mut self) -> Result<Frame, Error> {
         loop {
-            let frame = self.next_any()?;
+            let frame = match self.next_any() {
+                Err(Error::Stream(error)) if !self.has_heard => return Err(Error::Unheard(error)),
+                frame => frame?,
+            };
+            self.has_heard = true;
             if frame != Frame::Busy {
                 return Ok(frame);
             }
