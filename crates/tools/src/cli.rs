@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::exit::{Code, Failure};
@@ -44,7 +44,7 @@ enum Command {
 /// Reads the command line, runs the command, and says how it ended.
 #[must_use]
 pub fn main() -> ExitCode {
-    let line = match Line::try_parse() {
+    let line = match parse() {
         Ok(line) => line,
         Err(error) => {
             let printed = error.print();
@@ -70,6 +70,16 @@ pub fn main() -> ExitCode {
     line.command.tell(&failure);
     say::failure(&failure);
     failure.into()
+}
+
+/// Reads the command line. A negative number behind an option is its value, and refused as such: it is no option.
+fn parse() -> Result<Line, clap::Error> {
+    let values = |arg: Arg| {
+        let is_value = !arg.is_positional() && arg.get_action().takes_values();
+        if is_value { arg.allow_negative_numbers(true) } else { arg }
+    };
+    let command = Line::command().mut_subcommands(|command| command.mut_args(values));
+    Line::from_arg_matches(&command.try_get_matches()?)
 }
 
 impl Command {

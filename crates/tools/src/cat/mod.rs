@@ -39,8 +39,8 @@ pub struct Args {
     datagram: bool,
 
     /// With --datagram: messages are blocks of SIZE bytes instead of lines
-    #[arg(long, value_name = "SIZE", requires = "datagram", value_parser = parse_bytes)]
-    block: Option<u64>,
+    #[arg(long, value_name = "SIZE", requires = "datagram", value_parser = parse_block)]
+    block: Option<usize>,
 
     /// Send back whatever comes, on any number of connections, until Ctrl-C
     #[arg(long, requires = "listen", conflicts_with = "target")]
@@ -68,6 +68,15 @@ pub struct Args {
     node: NodeFlags,
     #[command(flatten)]
     socket: SocketFlags,
+}
+
+/// Longest block, in bytes.
+const BLOCK_BYTES_MAX: usize = 1 << 30;
+
+fn parse_block(text: &str) -> Result<usize, String> {
+    let bytes = usize::try_from(parse_bytes(text)?).ok();
+    let bytes = bytes.filter(|bytes| (1..=BLOCK_BYTES_MAX).contains(bytes));
+    bytes.ok_or_else(|| format!("{text:?} is no size of a block; give 1 to {BLOCK_BYTES_MAX} bytes"))
 }
 
 /// What standard error is told about connections.
@@ -102,9 +111,7 @@ impl Args {
         match (self.datagram, self.block) {
             (false, _) => Framing::Stream,
             (true, None) => Framing::Lines,
-            (true, Some(bytes)) => {
-                Framing::Blocks(usize::try_from(bytes).unwrap_or(usize::MAX).clamp(1, 1 << 30))
-            }
+            (true, Some(bytes)) => Framing::Blocks(bytes),
         }
     }
 

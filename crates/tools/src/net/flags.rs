@@ -98,11 +98,11 @@ pub struct PeerFlags {
     pub peer_node: Option<NodeId>,
 
     /// UDP port of the other node
-    #[arg(long, value_name = "PORT", default_value_t = limits::UDP_PORT)]
+    #[arg(long, value_name = "PORT", default_value_t = limits::UDP_PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub underlay_port: u16,
 
     /// UDP address of the other node, instead of looking HOST up
-    #[arg(long, value_name = "IP:PORT", conflicts_with = "underlay_port")]
+    #[arg(long, value_name = "IP:PORT", conflicts_with = "underlay_port", value_parser = parse_peer_underlay)]
     pub peer_underlay: Option<SocketAddr>,
 }
 
@@ -250,6 +250,13 @@ fn with<T>(options: Options, value: Option<T>, set: impl FnOnce(Options, T) -> O
 
 /// Most ports of one node: each has its buffers, threads and descriptors.
 const PORTS_MAX: usize = 64;
+
+fn parse_peer_underlay(text: &str) -> Result<SocketAddr, String> {
+    match text.parse::<SocketAddr>() {
+        Ok(at) if at.port() == 0 => Err(format!("{text:?} is no address of another node: its port is not 0")),
+        at => at.map_err(|error| error.to_string()),
+    }
+}
 
 fn parse_ports(text: &str) -> Result<usize, String> {
     match text.parse() {
