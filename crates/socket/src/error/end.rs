@@ -39,7 +39,7 @@ impl fmt::Display for Ended {
         write!(f, "the connection to {} ended because {}", self.peer, self.reason)?;
         match self.silent_for {
             Some(silence) => {
-                write!(f, " (last heard {silence:?} before")?;
+                write!(f, " (last heard {silence:.1?} before")?;
                 self.last_path.map_or(Ok(()), |path| path.fmt(f))?;
                 f.write_str("); connect again")
             }

@@ -38,7 +38,9 @@ into_io!(ResolveError, ListenError, ConnectError, AcceptError, SendError, CloseE
 
 #[cfg(test)]
 mod tests {
-    use weft_base::{NodeId, Port};
+    use std::time::Duration;
+
+    use weft_base::{Address, NodeId, Port};
 
     use super::*;
     use crate::{EndReason, Target};
@@ -49,6 +51,14 @@ mod tests {
         let refused = ConnectError::Refused { target, reason: EndReason::Refused, detail: None };
         assert!(refused.to_string().contains("port 7"), "{refused}");
         assert_eq!(io::Error::from(refused).kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_silence_is_told_as_people_tell_it() {
+        let silent_for = Some(Duration::from_nanos(1_002_076_895));
+        let peer = Address { node: NodeId::unregistered(1), port: Port::ECHO };
+        let ended = Ended { peer, reason: EndReason::GaveUp, silent_for, last_path: None };
+        assert!(ended.to_string().contains("(last heard 1.0s before)"), "{ended}");
     }
 
     #[test]
