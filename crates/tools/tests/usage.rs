@@ -122,6 +122,16 @@ fn the_doctor_judges_and_shows_that_nodes_can_talk() {
 }
 
 #[test]
+fn the_demonstration_advises_no_flag_that_it_has_not() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("d")).unwrap();
+    std::os::unix::fs::symlink("/etc", dir.path().join("d/out")).unwrap();
+    let done = weft_in(dir.path(), &["demo", "d"], b"");
+    assert_eq!(done.code, 7, "{done:?}");
+    assert!(done.err.contains("leads out of what is sent; give another file or directory"), "{done:?}");
+}
+
+#[test]
 fn the_demonstration_moves_a_file_and_leaves_plot_and_figures() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("small"), [7; 200_000]).unwrap();

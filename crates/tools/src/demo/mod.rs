@@ -151,7 +151,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Some(path) => path.clone(),
         None => std::env::current_exe().map_err(|error| Failure::source("the program itself", &error))?,
     };
-    let manifest = Manifest::collect(std::slice::from_ref(&source), Links::Keep)?;
+    // What else could be done about it, flags of `weft send` would say.
+    let another = |failure| Failure { next: "give another file or directory".to_owned(), ..failure };
+    let manifest = Manifest::collect(std::slice::from_ref(&source), Links::Keep).map_err(another)?;
     let received_dir = args.out.join("received");
     prepare(&received_dir, &manifest)?;
     let mut peer = Peer::start(&peer_arguments(args, &received_dir))?;

@@ -171,7 +171,9 @@ impl Walk {
     fn add_directory(&mut self, path: &Path, name: &[u8], metadata: &Metadata) -> Result<(), Failure> {
         let identity = (metadata.dev(), metadata.ino());
         if self.ancestors.contains(&identity) {
-            return Err(refused(path, "it leads back into itself", "use --links keep or --links skip"));
+            let next =
+                if self.links == Links::Follow { "use --links keep or --links skip" } else { "leave it out" };
+            return Err(refused(path, "it leads back into itself", next));
         }
         let mut children = fs::read_dir(path)
             .and_then(|list| list.collect::<io::Result<Vec<_>>>())
