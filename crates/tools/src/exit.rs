@@ -119,6 +119,7 @@ impl Failure {
                 (io::ErrorKind::ReadOnlyFilesystem, "choose a directory that you may write"),
                 (io::ErrorKind::NotFound, "create it first"),
                 (io::ErrorKind::NotADirectory, "name a directory"),
+                (io::ErrorKind::IsADirectory, "move it away and repeat the command"),
             ],
         );
         Self::new(Code::Destination, format!("cannot write {path:?}: {}", cause(error)), next)

@@ -160,7 +160,7 @@ impl Progress {
         self.style.note(&format!(
             "{}{verb} {}, {}{already} in {}{rate}, BLAKE3 {}",
             prefix(&self.label),
-            files(report.files),
+            units::files(report.files),
             units::bytes(report.bytes),
             units::duration(elapsed),
             &report.digest[..report.digest.len().min(16)]
@@ -170,12 +170,6 @@ impl Progress {
 
 fn prefix(label: &str) -> String {
     if label.is_empty() { String::new() } else { format!("{label}: ") }
-}
-
-/// "1 file" or "n files".
-#[must_use]
-pub fn files(count: u64) -> String {
-    if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
 }
 
 fn bar(label: &str) -> ProgressBar {
@@ -303,10 +297,5 @@ mod tests {
         };
         let text = progress.text(state, 2 << 20, f64::from(1 << 20));
         assert_eq!(text, "x:  50 %  2.00 MiB of 4.00 MiB  1.00 MiB/s  2 s left");
-    }
-
-    #[test]
-    fn one_file_is_not_called_files() {
-        assert_eq!((files(1).as_str(), files(0).as_str()), ("1 file", "0 files"));
     }
 }

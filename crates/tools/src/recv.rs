@@ -162,8 +162,5 @@ fn take(socket: &Socket, destination: &Destination, style: &Style) -> Result<(),
     let _ = stream.close_timeout(CLOSE_WAIT);
     let report = result?;
     progress.conclude("received", &report);
-    match report.failures.first() {
-        None => Ok(()),
-        Some(first) => Err(first.clone()),
-    }
+    report.result("received")
 }

@@ -9,7 +9,7 @@ use weft_socket::Stream;
 
 use crate::exit::{Code, Failure};
 use crate::net::{self, NodeFlags, PeerFlags, Reached, SocketFlags};
-use crate::progress::{Progress, Style, files};
+use crate::progress::{Progress, Style};
 use crate::target::Target;
 use crate::transfer::manifest::{Links, Manifest};
 use crate::transfer::{self, sender};
@@ -100,7 +100,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .map_err(|error| net::no_server(&error, target, at, &net::listens("weft recv DIR", target)))?;
     style.note(&format!(
         "sending {}, {} to {target}",
-        files(manifest.files()),
+        units::files(manifest.files()),
         units::bytes(manifest.bytes())
     ));
     let stream = Stream::try_from(socket).map_err(|e| Failure::new(Code::Other, e.to_string(), ""))?;
@@ -112,12 +112,5 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let _ = stream.close_timeout(CLOSE_WAIT);
     local.shutdown();
     progress.conclude("sent", &report);
-    match report.failures.as_slice() {
-        [] => Ok(()),
-        [only] => Err(only.clone()),
-        [first, ..] => {
-            let what = format!("{} could not be sent", files(report.failures.len() as u64));
-            Err(Failure::new(first.code, what, "see the reasons above, and repeat the command"))
-        }
-    }
+    report.result("sent")
 }

@@ -26,6 +26,12 @@ pub fn count(number: f64) -> String {
     scaled(number, 1000.0, &["", "k", "M", "G"]).trim_end().to_owned()
 }
 
+/// "1 file" or "n files".
+#[must_use]
+pub fn files(count: u64) -> String {
+    if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
+}
+
 fn scaled(mut value: f64, base: f64, units: &[&str]) -> String {
     let mut unit = 0;
     while value >= base * 0.9995 && unit + 1 < units.len() {
@@ -146,6 +152,11 @@ mod tests {
         assert_eq!(bit_rate(999_960_000.0), "1.00 Gbit/s");
         assert_eq!(count(3_020_000.0), "3.02 M");
         assert_eq!(count(17.0), "17");
+    }
+
+    #[test]
+    fn one_file_is_not_called_files() {
+        assert_eq!((files(1).as_str(), files(0).as_str()), ("1 file", "0 files"));
     }
 
     #[test]

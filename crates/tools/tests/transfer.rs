@@ -4,6 +4,7 @@
 mod support;
 
 use std::fs::{self, Permissions};
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -153,6 +154,29 @@ fn an_interrupt_has_its_code_in_the_last_event() {
     let codes: Vec<_> = codes.iter().filter(|event| event["event"] == "error").map(|e| &e["code"]).collect();
     assert_eq!((code, codes), (130, vec![&Value::from(130)]), "{lines:?}");
     assert_eq!(sender.end().code, 6);
+}
+
+#[test]
+fn a_file_that_failed_is_told_once() {
+    let world = World::new();
+    fs::write(world.from("big"), noise(3_000_000, 4)).unwrap();
+    let server = recv(&world, &[]);
+    let sender = half_way(&server, &world);
+    fs::File::options().append(true).open(world.from("big")).unwrap().write_all(b"!").unwrap();
+    let done = sender.end();
+    assert_eq!(done.code, 7, "{done:?}");
+    assert_eq!(done.err.matches("changed while it was sent").count(), 1, "{done:?}");
+    assert!(done.err.ends_with("weft: 1 file could not be sent; what failed is told above\n"), "{done:?}");
+}
+
+#[test]
+fn a_directory_in_the_place_of_a_part_is_told_by_its_name() {
+    let world = World::new();
+    fs::write(world.from("f"), b"x").unwrap();
+    fs::create_dir(world.to("f.weft-part")).unwrap();
+    let done = send(&recv(&world, &[]), &world, "f", &[]);
+    assert_eq!(done.code, 9, "{done:?}");
+    assert!(done.err.contains("f.weft-part\": is a directory; move it away"), "{done:?}");
 }
 
 #[test]

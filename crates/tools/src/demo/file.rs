@@ -11,7 +11,7 @@ use super::process::Peer;
 use super::{Args, name_of};
 use crate::exit::{Code, Failure};
 use crate::net::{self, LocalNode, NodeFlags, Role};
-use crate::progress::{Progress, Style, files};
+use crate::progress::{Progress, Style};
 use crate::transfer::manifest::Manifest;
 use crate::transfer::{LOOK_INTERVAL, Report, SILENCE_MAX, sender};
 use crate::units;
@@ -34,7 +34,7 @@ pub(super) fn transfer(args: &Args, manifest: &Manifest, peer: &mut Peer) -> Res
     style.note(&format!(
         "sending {} ({}, {}) to a second process, through a link with {}",
         name_of(manifest),
-        files(manifest.files()),
+        units::files(manifest.files()),
         units::bytes(manifest.bytes()),
         args.fault.text
     ));
@@ -61,6 +61,7 @@ pub(super) fn transfer(args: &Args, manifest: &Manifest, peer: &mut Peer) -> Res
     let elapsed = started_at.elapsed();
     progress.clear();
     let report = sent.map_err(|error| error.into_failure("the second process"))?;
+    report.result("sent")?;
     let retransmitted = stream.stats().retransmitted;
     let _ = stream.close_timeout(Duration::from_secs(5));
     let there = peer.file()?;

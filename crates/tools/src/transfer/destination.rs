@@ -69,7 +69,12 @@ impl Destination {
 
     /// The part of the file `entry`, made if there is none.
     pub(super) fn part(&self, entry: &Entry) -> Result<Part, Error> {
-        Part::open(self.parent(entry)?, entry.file_name()).map_err(|e| self.part_failed(entry, &e))
+        Part::open(self.parent(entry)?, entry.file_name()).map_err(|error| match error {
+            PartError::Io(error) => {
+                Failure::destination(&format!("{}{}", self.label(entry), name::PART_SUFFIX), &error).into()
+            }
+            PartError::Exists | PartError::Locked => self.part_failed(entry, &error),
+        })
     }
 
     /// What the symbolic link of this name holds, if there is one.

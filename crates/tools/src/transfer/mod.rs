@@ -35,6 +35,7 @@ use std::time::Duration;
 
 pub use self::pauses::{Pause, PauseEvent, Pauses, now};
 use crate::exit::{Code, Failure, peer_cause};
+use crate::units::files;
 
 /// Longest silence of an end that lives, by default: it says `Busy` every second.
 pub const SILENCE_MAX: Duration = Duration::from_secs(15);
@@ -81,6 +82,18 @@ pub struct Report {
     pub digest: String,
     /// Files that failed, with the reason.
     pub failures: Vec<Failure>,
+}
+
+impl Report {
+    /// Whether all files were sent, or received, as `verb` says. Why one was not, an [`Observer`] was told when it failed.
+    ///
+    /// # Errors
+    /// The code of the first failure.
+    pub fn result(&self, verb: &str) -> Result<(), Failure> {
+        let Some(first) = self.failures.first() else { return Ok(()) };
+        let what = format!("{} could not be {verb}", files(self.failures.len() as u64));
+        Err(Failure::new(first.code, what, "what failed is told above"))
+    }
 }
 
 /// Why a transfer did not finish.
