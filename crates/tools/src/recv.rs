@@ -1,5 +1,6 @@
 //! `weft recv`: takes what `weft send` sends.
 
+use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +32,7 @@ const CLOSE_WAIT: Duration = Duration::from_secs(2);
 /// is refused.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Directory that files arrive in
+    /// Directory that files arrive in; it is made if only its last component is missing
     dir: PathBuf,
 
     /// End after one transfer
@@ -101,6 +102,8 @@ impl Listening {
 /// Whatever keeps it from listening, and with `--once` whatever befell the transfer.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let style = &Style::choose(args.json, args.quiet);
+    // If that fails and it is not there either, opening it says so.
+    let _ = fs::create_dir(&args.dir);
     let destination = Arc::new(Destination::open(&args.dir, args.overwrite)?);
     let local = LocalNode::open(&args.node, Role::Server, "recv")?;
     let options =

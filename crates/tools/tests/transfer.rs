@@ -157,6 +157,15 @@ fn an_interrupt_has_its_code_in_the_last_event() {
 }
 
 #[test]
+fn a_directory_that_is_not_there_yet_is_made() {
+    let world = World::new();
+    fs::write(world.from("f"), b"x").unwrap();
+    let server = Server::start(&["recv", world.to("new").to_str().unwrap(), "--port", "0"]);
+    assert_eq!(send(&server, &world, "f", &[]).code, 0);
+    assert_eq!(fs::read(world.to("new/f")).unwrap(), b"x");
+}
+
+#[test]
 fn a_file_that_failed_is_told_once() {
     let world = World::new();
     fs::write(world.from("big"), noise(3_000_000, 4)).unwrap();
