@@ -115,10 +115,10 @@ impl Default for KeepAlive {
 }
 
 impl KeepAlive {
-    /// [CDP-SYN-12] Whether the expiry is at least twice the interval.
+    /// [CDP-SYN-12] Whether there is an interval, and the expiry is at least twice as long.
     #[must_use]
     pub const fn is_sound(self) -> bool {
-        self.expiry_s as u32 >= 2 * self.interval_s as u32
+        self.interval_s > 0 && self.expiry_s as u32 >= 2 * self.interval_s as u32
     }
 }
 

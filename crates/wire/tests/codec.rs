@@ -54,7 +54,7 @@ fn control() -> impl Strategy<Value = Kind> {
 }
 
 fn keepalive() -> impl Strategy<Value = KeepAlive> {
-    (0..=u16::MAX / 2, 0..=u16::MAX)
+    (1..=u16::MAX / 2, 0..=u16::MAX)
         .prop_map(|(interval_s, expiry_s)| KeepAlive { interval_s, expiry_s: expiry_s.max(2 * interval_s) })
 }
 

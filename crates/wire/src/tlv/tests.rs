@@ -190,6 +190,8 @@ fn values_are_brought_into_their_limits() {
     assert_eq!(one(registry::MSS, &[0xFF, 0xFF]).mss, Some(65_507));
     assert_eq!(one(registry::MESSAGE, &[0xFF; 4]).message, Some((1 << 31) - 1));
     assert_eq!(one(registry::KEEPALIVE, &[0, 10, 0, 19]).keepalive, None);
+    assert_eq!(one(registry::KEEPALIVE, &[0, 0, 1, 44]).keepalive, None);
+    assert_eq!(one(registry::KEEPALIVE, &[0; 4]).keepalive, None);
     let sound = KeepAlive { interval_s: 10, expiry_s: 20 };
     assert_eq!(one(registry::KEEPALIVE, &[0, 10, 0, 20]).keepalive, Some(sound));
     let nodes = one(registry::IOSET, &[0, 0, 0, 0, 0, 9, 0xFF, 0xFF, 0xFF]).ioset.unwrap();
