@@ -260,9 +260,10 @@ impl Connection {
 
     /// [CDP-ST-23] [CDP-WND-10] A current PIN is answered by an ACK, within [CDP-LIM-15].
     fn handle_pin(&mut self, now: Instant, tlvs: &Tlvs) {
-        // [CDP-ST-38] restart the FIN give-up if CONFIRM is agreed
+        // [CDP-ST-38] restart the FIN give-up if CONFIRM is agreed; the FIN that is answered so is not what [CDP-TMR-2] gives up
         if self.state == State::FinWait && self.agreed.confirm && self.timers.is_set(Timer::FinGiveUp) {
             self.timers.set(Timer::FinGiveUp, now + self.config.fin_give_up);
+            self.sender.note_answered(now);
         }
         if self.state == State::Quiet {
             self.challenge(now);

@@ -213,6 +213,11 @@ impl Sender {
         self.renew_pacing_rate();
     }
 
+    /// The peer has what is repeated, and says so without acknowledging it (CDP-ST-F): R2 begins anew.
+    pub(crate) fn note_answered(&mut self, now: Instant) {
+        self.progress_at = now;
+    }
+
     /// The retransmission time-out; `Err` when the peer is given up (R2).
     pub(crate) fn handle_timeout(
         &mut self,

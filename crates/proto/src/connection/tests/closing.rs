@@ -89,7 +89,7 @@ fn a_confirmed_close_waits_for_the_reader() {
     let mut pair = Pair::open(&config, &config);
     pair.client.send(b"must be read").unwrap();
     pair.client.close(pair.now);
-    pair.run(Duration::from_secs(100), false);
+    pair.run(Duration::from_secs(1_800), false);
     assert_eq!(pair.client.state(), State::FinWait, "[CDP-ST-38] PINs restart the FIN give-up");
     assert_eq!(read(pair.server()), b"must be read");
     pair.settle();
