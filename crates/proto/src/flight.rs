@@ -206,7 +206,7 @@ impl Flight {
     /// waits behind it may not have arrived, the oldest, with which the reader can go on.
     pub(crate) fn tail(&self) -> Option<usize> {
         if self.paths.are_several() {
-            return (!self.segments.is_empty()).then_some(0);
+            return self.segments.iter().position(|segment| segment.place != Place::Held);
         }
         self.segments.iter().rposition(|segment| segment.place != Place::Held)
     }

@@ -39,6 +39,19 @@ impl NumberSet {
         set.words[bit / 64] |= top_bit(bit % 64);
     }
 
+    pub(crate) fn remove(&mut self, at: usize) {
+        let Some(set) = &mut self.0 else { return };
+        let bit = set.skip + at;
+        if let Some(word) = set.words.get_mut(bit / 64) {
+            *word &= !top_bit(bit % 64);
+        }
+        while set.words.back() == Some(&0) {
+            set.words.pop_back();
+        }
+        // What lies before the window is in the set no more.
+        set.advance(0);
+    }
+
     /// The window begins `count` numbers further on.
     #[inline]
     pub(crate) fn advance(&mut self, count: usize) {
@@ -122,6 +135,8 @@ mod tests {
                 model.insert(at);
                 set.advance(count);
                 model = model.into_iter().filter_map(|at: usize| at.checked_sub(count)).collect();
+                set.remove(at % 7);
+                model.remove(&(at % 7));
                 prop_assert_eq!(set.is_empty(), model.is_empty());
                 prop_assert_eq!(set.last(), model.last().copied());
                 for from in [0, 1, 63, 64, at] {

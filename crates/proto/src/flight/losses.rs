@@ -104,6 +104,7 @@ impl Flight {
     /// partial one after them, or a time-out.
     pub(crate) fn declare_first_lost(&mut self, count: usize) -> Losses {
         let mut losses = Losses::default();
+        self.take_head_back();
         for at in 0..count.min(self.segments.len()) {
             if self.segments[at].place == Place::InFlight {
                 self.declare_lost(at, false, &mut losses);
@@ -111,6 +112,16 @@ impl Flight {
         }
         self.first_lost = 0;
         losses
+    }
+
+    /// Acknowledgements stop at a number that the peer said it holds: it holds the acknowledgement back (CDP-ST-F), or has the
+    /// number no more. It is repeated as any other (CDP-RTX-1).
+    fn take_head_back(&mut self) {
+        if let Some(head) = self.segments.front_mut().filter(|head| head.place == Place::Held) {
+            head.place = Place::InFlight;
+            self.in_flight += 1;
+            self.held.remove(0);
+        }
     }
 
     /// Declares everything lost that was sent before `sent_before` and is in flight: a time-out that proved real.
