@@ -22,7 +22,7 @@ usage: cargo xtask COMMAND
   spec                  fail if a MUST of docs/spec/cdp.md is cited by no test and excused by no reason
   spec --list           every requirement with where code and tests cite it
   spec --uncited        the requirements that no test, and those that no code, cites
-  ci [STEP…]            the steps of continuous integration after the tests; all, or those named
+  ci [STEP…]            the steps of continuous integration, tests included; all, or those named
   ci --list             the steps with their commands
   instructions          count what a packet costs, and fail if it is more than bench/instructions.toml says
   instructions --write  count, and write the file

@@ -241,6 +241,8 @@ struct cdp_close_result {
  * Closes a socket and frees its descriptor. A connection is closed in two ways at once: what was sent is delivered,
  * what was not read is discarded, and the peer can send no more (section 10). Waits for the peer's answer, at most
  * CDP_CLOSE_TIMEOUT; a CDP_NONBLOCK socket does not wait. Closing a listener resets what nobody accepted.
+ * 0 says only that the descriptor is free: whether the time was over, in which case the close goes on in the background, or
+ * something was not delivered is told by cdp_close_result() alone.
  * errno: EBADF; or the error that had ended the connection. The descriptor is free in any case.
  */
 int cdp_close(int s);
@@ -290,7 +292,7 @@ int cdp_getpeername(int s, struct cdp_addr *addr);
 #define CDP_MSS 16                /* first: greatest data segment, 512..65507; 0 (default): what the link allows */
 #define CDP_NO_PROGRESS 17        /* first: ms a peer may keep its window closed, 300000; 0: without limit */
 #define CDP_ACK_DELAY 18          /* first: us an acknowledgement may wait, 1000 (ACK_DELAY) */
-#define CDP_RTO_INIT 19           /* first: ms before the first retransmission, 1000; 250 inside one cluster */
+#define CDP_RTO_INIT 19           /* first: ms before the first retransmission, 250 (RTO_INIT); 1 is taken as 2 */
 #define CDP_SERVICE 20            /* get only: CDP_DATAGRAM or CDP_STREAM */
 #define CDP_ERROR 21              /* get only: errno of a connect that did not wait, and 0 afterwards */
 #define CDP_GIVE_UP 22            /* first: ms what was sent may stay unacknowledged, 100000; at least 8 tries (R2) */

@@ -96,7 +96,7 @@ pub const OPTIONS: [OptionRow; 22] = [
     first("CDP_MSS", MSS, (0, limits::MSS_MAX as i64), 0),
     first("CDP_NO_PROGRESS", NO_PROGRESS, (0, TIME_MAX), 300_000),
     first("CDP_ACK_DELAY", ACK_DELAY, (0, 1_000_000), 1_000),
-    first("CDP_RTO_INIT", RTO_INIT, (1, 60_000), 1_000),
+    first("CDP_RTO_INIT", RTO_INIT, (1, 60_000), 250),
     get_only("CDP_SERVICE", SERVICE),
     get_only("CDP_ERROR", ERROR),
     first("CDP_GIVE_UP", GIVE_UP, (1, TIME_MAX), 100_000),

@@ -54,7 +54,8 @@ impl Node {
         NodeBuilder::default()
     }
 
-    /// A node with a random unregistered number on any UDP port of all interfaces (open mode, CDP-ADR-8).
+    /// A node with a random unregistered number on any UDP port of all IPv4 interfaces (open mode, CDP-ADR-8); for peers
+    /// over IPv6 bind `[::]:0`, which takes both.
     ///
     /// # Errors
     /// When the operating system gives no socket, thread or descriptor.
@@ -179,7 +180,8 @@ pub struct NodeBuilder {
 }
 
 impl NodeBuilder {
-    /// The number of the node. Default: a random unregistered one (CDP-ADR-8). A node with a number of its own drops
+    /// The number of the node. Default: that of the cluster file's node which [`NodeBuilder::named`] names or which has an address of
+    /// this host; without a file a random unregistered one (CDP-ADR-8). A node with a number of its own drops
     /// packets for any other number; one without answers under each unregistered number it is called by.
     pub fn node(mut self, node: NodeId) -> Self {
         self.node = Some(node);
@@ -213,8 +215,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Drops packets from nodes that were not named as peers, and connects to no others. Default false: open mode
-    /// (CDP-ADR-7). A strict node needs a number (CDP-ADR-8), see [`NodeBuilder::node`].
+    /// Drops packets from nodes that were not named as peers, and connects to no others. Default: what the cluster file
+    /// says, which is strict unless it says `open`; without a file false, open mode (CDP-ADR-7). A strict node needs a number (CDP-ADR-8), see [`NodeBuilder::node`].
     pub fn strict(mut self, strict: bool) -> Self {
         self.mode = Some(if strict { Mode::Strict } else { Mode::Open });
         self

@@ -208,7 +208,8 @@ impl Options {
         self
     }
 
-    /// How long the protocol tries to deliver what is left after `close`. Default FIN_GIVE_UP, 60 s (section 12).
+    /// How long the end of the connection is tried after `close`, from the first FIN, or with [`Options::confirm`] from the peer's
+    /// last answer. Default FIN_GIVE_UP, 60 s (section 12).
     #[must_use]
     pub fn close_timeout(mut self, timeout: Duration) -> Self {
         self.close_timeout = Some(timeout);
@@ -230,7 +231,7 @@ impl Options {
     }
 
     /// How long a peer may keep its window closed before the connection is reset (NO_PROGRESS, section 12).
-    /// `Duration::MAX` switches it off.
+    /// Default 300 s; `Duration::MAX` switches it off.
     #[must_use]
     pub fn no_progress(mut self, limit: Duration) -> Self {
         self.no_progress = Some(limit);

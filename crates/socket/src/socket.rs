@@ -154,7 +154,9 @@ impl Socket {
     }
 
     /// Closes the connection and waits for its result (CDP-ST-28, CDP-ST-E): what was sent is delivered first, what
-    /// was not read is discarded and counted. Waits up to FIN_GIVE_UP (60 s), then the result is unconfirmed.
+    /// was not read is discarded and counted. The end of the connection is tried for FIN_GIVE_UP (60 s), then the result is
+    /// unconfirmed; with [`Options::confirm`](crate::Options::confirm) for as long as the peer answers and its user has not read
+    /// everything. [`Socket::close_timeout`] sets a limit.
     ///
     /// # Errors
     /// [`CloseError::WouldBlock`] if the socket is non-blocking: ask [`Socket::close_result`] later.

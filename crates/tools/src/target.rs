@@ -46,9 +46,8 @@ pub fn look_up(host: &str, udp_port: u16, like: Option<IpAddr>) -> Result<Socket
     }
     let found: Vec<SocketAddr> =
         (host, udp_port).to_socket_addrs().map_err(|e| unknown(&reason(&e)))?.collect();
-    let wanted = found.iter().find(|a| like.is_none_or(|like| like.is_ipv4() == a.is_ipv4()));
-    match (wanted, like) {
-        (Some(address), _) => Ok(*address),
+    match (choose(&found, like), like) {
+        (Some(address), _) => Ok(address),
         (None, Some(like)) => Err(unknown(if like.is_ipv4() {
             "it has no IPv4 address, but this end is bound to one"
         } else {
@@ -56,6 +55,13 @@ pub fn look_up(host: &str, udp_port: u16, like: Option<IpAddr>) -> Result<Socket
         })),
         (None, None) => Err(unknown("the name has no address")),
     }
+}
+
+/// The address to take: of the family of `like`, or if there is no such wish of the one that listens by default, IPv4.
+fn choose(found: &[SocketAddr], like: Option<IpAddr>) -> Option<SocketAddr> {
+    let wants_v4 = like.is_none_or(|like| like.is_ipv4());
+    let wanted = found.iter().find(|address| address.is_ipv4() == wants_v4);
+    wanted.or(found.first().filter(|_| like.is_none())).copied()
 }
 
 /// The resolver's words; it puts a prefix of its own before them.
@@ -67,6 +73,15 @@ fn reason(error: &std::io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_with_both_addresses_means_where_servers_listen() {
+        let [v6, v4]: [SocketAddr; 2] = ["[::1]:7", "127.0.0.1:7"].map(|at| at.parse().unwrap());
+        assert_eq!(choose(&[v6, v4], None), Some(v4));
+        assert_eq!(choose(&[v6], None), Some(v6));
+        assert_eq!(choose(&[v6, v4], Some(v6.ip())), Some(v6));
+        assert_eq!(choose(&[v6], Some(v4.ip())), None);
+    }
 
     #[test]
     fn an_unknown_host_is_told_by_name() {
