@@ -1,19 +1,24 @@
 //! How long a packet may be: the largest data segment this path is known to carry, and the search for a larger one.
 //!
-//! Sizes are proved by a padded PIN with a TIME token (CDP-MTU-2); data never uses an unproved size.
+//! Sizes are proved by a padded PIN with a TIME token (CDP-MTU-2); data never uses an unproved size. Where large packets are lost
+//! and nothing else is sent, a short PIN asks whether small ones pass (CDP-MTU-5).
+
+use std::time::Duration;
 
 /// No size above this is used unproved (CDP-MTU-1): that of Ethernet.
 const START_MAX: u16 = 1472;
 /// Where both links carry more, what lies between them may carry UDP over IPv6 at an MTU of 1500.
 const START_BETWEEN: u16 = 1424;
-/// Sizes worth a probe below the ceiling: jumbo frames, and what lies between them and the loopback device.
-const STEPS: [u16; 4] = [32_736, 16_352, 8_924, 4_052];
+/// Sizes worth a probe below the ceiling: jumbo frames, what lies between them and the loopback device, and after a fall the start.
+const STEPS: [u16; 5] = [32_736, 16_352, 8_924, 4_052, START_BETWEEN];
 /// A size is given up after this many probes without an answer.
 const TRIES: u8 = 3;
 /// Losses of a large packet, while small ones pass, before the limit falls (CDP-MTU-5).
 const BLACK_HOLE_LOSSES: u32 = 3;
 /// The limits it falls to (CDP-MTU-5).
 const FALLS: [u16; 2] = [1_024, 512];
+/// How long after a fall a larger size is tried again: the path may have changed (PMTU_RAISE_TIMER of RFC 8899, section 5.1.1).
+pub(crate) const RAISE: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Probe {
@@ -23,13 +28,25 @@ struct Probe {
     out: bool,
 }
 
+/// Whether small packets pass where large ones are lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Small {
+    Unknown,
+    /// A PIN with this token is to ask.
+    Due(u32),
+    /// It has asked.
+    Asked(u32),
+    Pass,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Mtu {
     current: u16,
     ceiling: u16,
     probe: Option<Probe>,
+    /// Since a large packet was delivered, and of these only one before small ones were known to pass.
     large_losses: u32,
-    small_passed: bool,
+    small: Small,
 }
 
 impl Mtu {
@@ -37,7 +54,7 @@ impl Mtu {
     pub(crate) fn new(link_mss: u16, peer_mss: u16) -> Self {
         let ceiling = link_mss.min(peer_mss);
         let current = if ceiling > START_MAX { START_BETWEEN } else { ceiling };
-        Self { current, ceiling, probe: None, large_losses: 0, small_passed: false }
+        Self { current, ceiling, probe: None, large_losses: 0, small: Small::Unknown }
     }
 
     /// The largest data segment for new packets, in bytes.
@@ -76,13 +93,35 @@ impl Mtu {
         Some((probe.size, probe.token))
     }
 
+    /// The token of the short PIN that is to be sent now.
+    pub(crate) fn take_question(&mut self) -> Option<u32> {
+        let Small::Due(token) = self.small else { return None };
+        self.small = Small::Asked(token);
+        Some(token)
+    }
+
     /// Whether a search is under way.
     pub(crate) fn is_probing(&self) -> bool {
         self.probe.is_some()
     }
 
+    /// Whether there may be a PIN to send.
+    #[inline]
+    pub(crate) fn may_have_news(&self) -> bool {
+        self.is_probing() || matches!(self.small, Small::Due(_))
+    }
+
+    /// Whether a size above the present one may be worth a search later.
+    pub(crate) fn has_fallen(&self) -> bool {
+        self.current < Self::new(self.ceiling, self.ceiling).current
+    }
+
     /// A token came back; returns the new size if it proves one.
     pub(crate) fn handle_echo(&mut self, token: u32) -> Option<u16> {
+        if self.small == Small::Asked(token) {
+            self.small_passes();
+            return None;
+        }
         let probe = self.probe.filter(|probe| probe.token == token && probe.tries > 0)?;
         self.probe = None;
         self.current = probe.size;
@@ -115,22 +154,33 @@ impl Mtu {
     pub(crate) fn handle_delivery(&mut self, large: bool) {
         if large {
             self.large_losses = 0;
+            self.small = Small::Unknown;
+        } else if self.large_losses > 0 && self.small != Small::Pass {
+            self.small_passes();
         }
-        self.small_passed = !large;
     }
 
-    /// A large packet was lost; returns the new limit if it falls.
-    pub(crate) fn handle_large_loss(&mut self) -> Option<u16> {
-        if self.large_losses == 0 {
-            self.small_passed = false;
-        }
+    /// Before this nothing may have passed: what was lost then counts once.
+    fn small_passes(&mut self) {
+        self.small = Small::Pass;
+        self.large_losses = 1;
+    }
+
+    /// A large packet was lost; returns the new limit if it falls. `token` is that of a PIN that is to ask whether small ones
+    /// pass, where that is not known.
+    pub(crate) fn handle_large_loss(&mut self, token: u32) -> Option<u16> {
         self.large_losses += 1;
-        if self.large_losses < BLACK_HOLE_LOSSES || !self.small_passed {
+        if self.small != Small::Pass {
+            self.small = Small::Due(token);
+            return None;
+        }
+        if self.large_losses < BLACK_HOLE_LOSSES {
             return None;
         }
         // [CDP-MTU-5] the limit for new packets falls to 1024 and then 512
         self.current = FALLS.into_iter().find(|fall| *fall < self.current)?;
         self.large_losses = 0;
+        self.small = Small::Unknown;
         self.probe = None;
         Some(self.current)
     }
@@ -195,20 +245,40 @@ mod tests {
     fn a_black_hole_for_large_packets_lowers_the_limit() {
         let mut mtu = Mtu::new(1444, 1444);
         for limit in [1_024, 512] {
-            assert_eq!(mtu.handle_large_loss(), None);
+            assert_eq!(mtu.handle_large_loss(1), None);
             mtu.handle_delivery(false);
-            assert_eq!(mtu.handle_large_loss(), None);
-            assert_eq!(mtu.handle_large_loss(), Some(limit));
+            assert_eq!(mtu.take_question(), None, "it is known by now");
+            assert_eq!(mtu.handle_large_loss(2), None);
+            assert_eq!(mtu.handle_large_loss(3), Some(limit));
         }
-        assert_eq!(mtu.handle_large_loss(), None);
+        assert_eq!(mtu.handle_large_loss(4), None);
+        assert!(mtu.has_fallen());
+        assert!(mtu.begin(5), "there is a size to be tried later");
+        assert_eq!(mtu.take_probe(), Some((1_444, 5)));
+        mtu.handle_echo(5);
+        assert!(!mtu.has_fallen());
     }
 
+    /// Where only large packets are sent, a short one asks, again and again until there is an answer; only losses after it count.
     #[test]
-    fn plain_loss_does_not_lower_the_limit() {
+    fn a_short_pin_asks_whether_small_packets_pass() {
         let mut mtu = Mtu::new(1444, 1444);
-        assert!((0..20).all(|_| mtu.handle_large_loss().is_none()), "nothing else passes either");
+        for token in 1..=20 {
+            assert_eq!(mtu.handle_large_loss(token), None, "nothing else passes either");
+            assert_eq!((mtu.take_question(), mtu.take_question()), (Some(token), None));
+        }
+        assert_eq!(mtu.handle_echo(19), None, "the answer to a question before");
+        assert_eq!(mtu.handle_echo(20), None);
+        assert_eq!(mtu.handle_large_loss(21), None);
+        assert_eq!(mtu.handle_large_loss(22), Some(1_024));
         mtu.handle_delivery(true);
         mtu.handle_delivery(false);
-        assert_eq!(mtu.handle_large_loss(), None);
+        for token in 30..33 {
+            assert_eq!(
+                mtu.handle_large_loss(token),
+                None,
+                "small ones passed before the large ones were lost"
+            );
+        }
     }
 }

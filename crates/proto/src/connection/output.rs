@@ -62,7 +62,7 @@ impl Connection {
             || self.control.echo.is_some()
             || self.cookie.is_some()
             || self.probes.is_some()
-            || self.sender.mtu.is_probing()
+            || self.sender.mtu.may_have_news()
     }
 
     /// What comes before data and its acknowledgement.
@@ -151,14 +151,23 @@ impl Connection {
     }
 
     fn transmit_mtu_probe(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
-        if self.state != State::Established || self.cookie.is_some() || !self.heard {
+        if self.cookie.is_some() || !self.heard {
             return None;
         }
-        let (size, own) = self.sender.mtu.take_probe()?;
+        let may_ask = matches!(self.state, State::Established | State::FinWait);
+        let question = if may_ask { self.sender.mtu.take_question() } else { None };
+        let (size, own) = match question {
+            Some(own) => (0, own),
+            None if self.state == State::Established => {
+                let probe = self.sender.mtu.take_probe()?;
+                self.timers.set(Timer::Mtu, now + self.sender.rtt.rto());
+                probe
+            }
+            None => return None,
+        };
         // [CDP-MTU-2] a PIN|ACK padded to the size, with a TIME token
         let tlvs = Tlvs { time: Some(Time { own, echoed: 0 }), ..Tlvs::default() };
         let pad_to = u16::try_from(HEADER_LEN + usize::from(size)).unwrap_or(u16::MAX);
-        self.timers.set(Timer::Mtu, now + self.sender.rtt.rto());
         let start = head.len();
         let header = self.header(Kind::Pin);
         emit_control(head, &header, &tlvs, &Emit { pad_to, ..Emit::sealed(self.agreed.sealed) });

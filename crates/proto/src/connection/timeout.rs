@@ -6,6 +6,7 @@ use weft_wire::Reason;
 use super::Connection;
 use crate::error::{Error, Waited};
 use crate::lifecycle::{Event as Happening, State};
+use crate::mtu;
 use crate::timers::Timer;
 
 impl Connection {
@@ -73,7 +74,8 @@ impl Connection {
     }
 
     fn handle_retransmit_timer(&mut self, now: Instant) {
-        if self.sender.handle_timeout(now, &self.config, &mut self.timers, &mut self.stats).is_ok() {
+        let token = self.jitter.token();
+        if self.sender.handle_timeout(now, &self.config, token, &mut self.timers, &mut self.stats).is_ok() {
             return;
         }
         // [CDP-ST-32] R2: RST|ACK once, REASON 6
@@ -154,6 +156,8 @@ impl Connection {
         };
         if again {
             self.timers.set(Timer::Mtu, now + self.sender.rtt.rto());
+        } else if self.sender.mtu.has_fallen() {
+            self.timers.set(Timer::Mtu, now + mtu::RAISE);
         }
     }
 }

@@ -6,6 +6,7 @@ use super::{Acked, DUPLICATE_ACKS, Reaction, Sender};
 use crate::config::Config;
 use crate::congestion::{self, Controller};
 use crate::flight::{Losses, Progress};
+use crate::mtu;
 use crate::stats::Stats;
 use crate::timers::{Timer, Timers};
 
@@ -218,11 +219,12 @@ impl Sender {
         self.progress_at = now;
     }
 
-    /// The retransmission time-out; `Err` when the peer is given up (R2).
+    /// The retransmission time-out; `Err` when the peer is given up (R2). `token` is one for a PIN.
     pub(crate) fn handle_timeout(
         &mut self,
         now: Instant,
         config: &Config,
+        token: u32,
         timers: &mut Timers,
         stats: &mut Stats,
     ) -> Result<(), ()> {
@@ -246,9 +248,12 @@ impl Sender {
             self.rtt.forget_least();
         }
         if oldest.piece.len() > self.mtu.large()
-            && let Some(mss) = self.mtu.handle_large_loss()
+            && let Some(mss) = self.mtu.handle_large_loss(token)
         {
             self.set_mss(mss);
+            if config.probe_mtu {
+                timers.set(Timer::Mtu, now + mtu::RAISE);
+            }
         }
         // [CDP-RTX-1] sent again until it is acknowledged; what becomes of the others the answer to it shows
         // two at a time when the first went unanswered, so that a path that loses much is not left for a loss or two

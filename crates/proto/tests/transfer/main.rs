@@ -147,6 +147,22 @@ fn two_flows_share_a_bottleneck_evenly() {
     }
 }
 
+/// [CDP-MTU-5] [CDP-MTU-6] A path that swallows what both links can carry is noticed, although nothing but large packets is sent.
+#[test]
+fn a_path_that_swallows_large_packets_gets_smaller_ones() {
+    for kind in [Kind::Model, Kind::Cubic] {
+        for (mtu_bytes, mss) in [(1_100, 1_024), (600, 512)] {
+            // the question and its answer may be lost as well
+            for (loss_per_mille, least) in [(0, 0.1), (50, 0.0)] {
+                let path = Path { mtu_bytes, loss_per_mille, ..Path::FAR };
+                let outcome = measure(&format!("far, {mtu_bytes} bytes, loss {loss_per_mille}"), path, kind);
+                assert_eq!(outcome.mss[0], mss, "{outcome:?}");
+                assert!(outcome.utilisation() > least, "{outcome:?}");
+            }
+        }
+    }
+}
+
 /// However much is lost, the transfer goes on.
 #[test]
 fn heavy_loss_delays_and_does_not_stall() {

@@ -23,6 +23,8 @@ pub(crate) struct Path {
     pub(crate) buffer: u64,
     /// Packets lost at random in either direction, in a thousand.
     pub(crate) loss_per_mille: u64,
+    /// The longest packet that is not cut on the way and not lost, in bytes.
+    pub(crate) mtu_bytes: usize,
     /// How long an end is away at a time, at most; at least a tenth of it.
     pub(crate) away: Duration,
     /// How long it is there between two absences, on average.
@@ -36,6 +38,7 @@ impl Path {
         delay: Duration::from_millis(5),
         buffer: 200,
         loss_per_mille: 0,
+        mtu_bytes: usize::MAX,
         away: Duration::ZERO,
         there: Duration::from_millis(50),
     };
@@ -53,6 +56,8 @@ pub(crate) struct Outcome {
     pub(crate) shares: Vec<f64>,
     /// The senders' counters.
     pub(crate) stats: Vec<Stats>,
+    /// The largest data segments in use at the end, in bytes.
+    pub(crate) mss: Vec<u16>,
     /// The longest time in which nothing reached a reader.
     pub(crate) pause: Duration,
 }
@@ -95,6 +100,7 @@ pub(crate) fn run(path: Path, kinds: &[Kind], from: Duration, time: Duration, se
     Outcome {
         shares: world.flows.iter().map(|flow| flow.received as f64 / could).collect(),
         stats: world.flows.iter().map(|flow| flow.ends[0].as_ref().unwrap().stats(end)).collect(),
+        mss: world.flows.iter().map(|flow| flow.ends[0].as_ref().unwrap().path_stats().mss).collect(),
         pause: world.flows.iter().map(|flow| flow.pause).max().unwrap_or_default(),
     }
 }
@@ -277,8 +283,10 @@ impl World {
         let mut head = Vec::new();
         while let Some(transmit) = connection.poll_transmit(now, &mut head) {
             let bytes = [&head[transmit.head], &transmit.body[..]].concat();
-            packets.push(Packet::new_checked(bytes.into(), Encapsulation::Simulated).unwrap());
             head.clear();
+            if bytes.len() <= self.path.mtu_bytes || transmit.may_fragment {
+                packets.push(Packet::new_checked(bytes.into(), Encapsulation::Simulated).unwrap());
+            }
         }
         let due = connection.poll_timeout().filter(|due| *due < flow.wake[end]);
         if let Some(due) = due {
