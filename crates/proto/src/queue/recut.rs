@@ -12,10 +12,11 @@ impl SendQueue {
             return;
         }
         self.finish_packet();
+        // what is written anew lies behind all the rest, and must not be acknowledged before any of it: chunks are released in order
+        let mut is_anew = false;
         for packet in std::mem::take(&mut self.ready) {
-            if packet.piece.len() <= self.mss() {
-                self.ready.push_back(packet);
-            } else if self.coalesce {
+            is_anew |= self.coalesce && packet.piece.len() > self.mss();
+            if is_anew {
                 self.bytes -= packet.piece.len();
                 self.record_again(packet);
                 self.finish_packet();
