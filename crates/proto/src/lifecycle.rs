@@ -78,7 +78,7 @@ impl State {
         use Event as E;
         use State as S;
         match (self, event) {
-            // [CDP-ST-10] [CDP-ST-18]
+            // [CDP-ST-10] [CDP-ST-18] [CDP-ST-K]
             (S::SynSent | S::SynReceived, E::SynAck) => Some(S::Established),
             // [CDP-ST-11]
             (S::SynSent, E::Syn) => Some(S::SynReceived),
@@ -87,7 +87,7 @@ impl State {
             // [CDP-ST-13] [CDP-ST-14] [CDP-ST-15]
             (S::SynSent, E::Reset | E::Refused | E::OpenTimeout | E::Close | E::Abort) => Some(S::Closed),
             // [CDP-ST-19] [CDP-ST-20]
-            (S::SynReceived, E::Reset | E::OpenTimeout | E::Close | E::Abort) => Some(S::Closed),
+            (S::SynReceived, E::Reset | E::Refused | E::OpenTimeout | E::Close | E::Abort) => Some(S::Closed),
             // [CDP-ST-28] [CDP-ST-30]
             (S::Established, E::Close) => Some(S::FinWait),
             (S::Established, E::FinInOrder) => Some(S::CloseWait),
@@ -170,7 +170,7 @@ mod tests {
             .collect();
         let expected = [
             "Er.CCCCC.....",
-            "E.EC.CCC....C",
+            "E.ECCCCC....C",
             "...C.CFCW.C..",
             "...C...CFQ.C.",
             "...W..QQ.....",

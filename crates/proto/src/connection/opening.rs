@@ -55,8 +55,7 @@ impl Connection {
     /// Takes over what was agreed; `window` is the peer's, in slots from its ACK number of our SYN on.
     fn take_over(&mut self, agreed: Agreed, window: u64) {
         self.agreed = agreed;
-        self.sender.configure(self.config.link_mss, &agreed);
-        self.sender.raise_edge(self.iss + 1 + window);
+        self.sender.configure(&self.config, &agreed, window);
         self.receiver.configure(agreed.receive_scale, agreed.coalesce);
     }
 
@@ -108,7 +107,12 @@ impl Connection {
         self.receiver = Receiver::new(self.irs, self.config.receive_slots, super::rules(&self.config));
         // [CDP-SYN-9] the window of a SYN|ACK is not scaled
         self.take_over(open::agree(&self.config, &theirs, true), u64::from(packet.header().window));
-        self.measure_open(now);
+        if self.state == State::SynSent {
+            self.measure_open(now);
+        } else {
+            // our SYN|ACK was sent after what this answers
+            self.note_peer(now);
+        }
         self.cookie = theirs.cookie.map(Box::new);
         self.advance(Happening::SynAck);
         self.open_tries = 0;
@@ -159,6 +163,8 @@ impl Connection {
                 self.open_is_over(now);
                 self.receiver.request_ack();
             }
+            // [CDP-ST-K] its sender has our number, which that of the SYN need not have
+            Kind::SynAck if self.active && acks_ours => self.handle_syn_ack(now, packet.clone()),
             Kind::SynAck => self.stats.unexpected += 1,
             Kind::EchoReset => self.handle_echo_reset_in_syn_received(now, packet),
             Kind::Reset => self.handle_reset_in_syn_received(now, packet),

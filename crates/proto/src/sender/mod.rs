@@ -140,12 +140,13 @@ impl Sender {
         }
     }
 
-    /// What the open agreed on.
-    pub(crate) fn configure(&mut self, link_mss: u16, agreed: &Agreed) {
-        self.mtu = Mtu::new(link_mss, agreed.peer_mss);
+    /// What the open agreed on, and the peer's window in slots; nothing has been sent yet.
+    pub(crate) fn configure(&mut self, config: &Config, agreed: &Agreed, window: u64) {
+        self.mtu = Mtu::new(config.link_mss, agreed.peer_mss);
         self.queue.configure(self.mtu.current(), agreed.coalesce, agreed.peer_message.is_some());
-        self.flight.set_sack(self.flight.has_sack() && agreed.peer_sack);
+        self.flight.set_sack(config.sack && agreed.peer_sack);
         self.flight.set_large(self.mtu.large());
+        self.edge = self.una() + window;
     }
 
     /// Which paths there are. A change of the default is a change of path for all that follows.

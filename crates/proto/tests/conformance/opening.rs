@@ -225,6 +225,32 @@ fn an_embryo_gives_way_to_who_took_the_answer_of_another() {
     );
 }
 
+/// [CDP-ST-K] A SYN of somebody who has not seen ours keeps the answer to ours out for no longer than that takes to come, and
+/// leaves nothing behind: neither its options, nor its window, nor a round trip.
+#[test]
+fn the_answer_to_our_syn_takes_the_place_of_a_syn_that_came_before() {
+    let forged = Tlvs { mss: Some(512), sack_ok: false, coalesce: false, ..generous() };
+    let mut script = Script::opening(&datagrams());
+    assert_eq!(kinds(&script.hear(syn(&forged))), [Kind::SynAck]);
+    assert_eq!(script.own.state(), State::SynReceived);
+    script.window = 10;
+    let far = PEER_ISS + 0x5EED_0000_0000;
+    let honest = script.syn_ack_from(far, &generous());
+    script.ack += 1;
+    let blind = script.syn_ack_from(far, &generous());
+    script.ack = OWN_ISS + 1;
+    assert_eq!(script.hear(blind), []);
+    assert_eq!(script.own.state(), State::SynReceived, "it has not seen our number");
+    assert_eq!(kinds(&script.hear(honest)), [Kind::Ack]);
+    assert_eq!(script.own.state(), State::Established);
+    let path = script.own.path_stats();
+    assert_eq!((path.mss, path.send_window, path.min_rtt), (1_444, 10, None));
+    assert!(script.own.agreed().peer_sack && script.own.agreed().coalesce);
+    script.seq = far + 1;
+    script.send(true, b"from the server");
+    assert_eq!(script.read().unwrap(), b"from the server");
+}
+
 /// [CDP-RST-8] [CDP-ST-19] An echo must return ISS and the high half of IRS + 1. [CDP-RST-5] RST|ACK its number.
 #[test]
 fn an_embryo_is_reset_only_exactly() {

@@ -151,7 +151,12 @@ impl Script {
     }
 
     pub(crate) fn syn_ack(&self, tlvs: &Tlvs) -> Packet {
-        let header = Header { seq: PEER_ISS, ..self.header(Kind::SynAck) };
+        self.syn_ack_from(PEER_ISS, tlvs)
+    }
+
+    /// The answer of a peer that starts from another number.
+    pub(crate) fn syn_ack_from(&self, seq: Seq, tlvs: &Tlvs) -> Packet {
+        let header = Header { seq, ..self.header(Kind::SynAck) };
         let mut bytes = Vec::new();
         emit_control(&mut bytes, &header, tlvs, &Emit::default());
         parse(bytes)
