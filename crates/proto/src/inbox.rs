@@ -10,6 +10,10 @@ use weft_base::Service;
 use weft_wire::Reason;
 use weft_wire::records::{RECORD_HEAD, Record, Records, record_at};
 
+/// Two parts of a message, each shorter than this, are laid together: a handle to each would cost more than it brings, and the
+/// message buffer is promised in bytes ([CDP-DG-7]).
+const SHORT_BYTES: usize = 512;
+
 /// One message, or one chunk of a stream, as it lies in the frames it came in: a loan, not a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Message {
@@ -24,8 +28,12 @@ impl Message {
 
     fn push(&mut self, part: Bytes) {
         self.len += part.len();
-        if !part.is_empty() {
-            self.parts.push(part);
+        match self.parts.last_mut() {
+            _ if part.is_empty() => {}
+            Some(last) if last.len().max(part.len()) < SHORT_BYTES => {
+                *last = [&last[..], &part].concat().into();
+            }
+            _ => self.parts.push(part),
         }
     }
 
@@ -41,7 +49,7 @@ impl Message {
         self.len == 0
     }
 
-    /// The pieces, in order; each is a slice of a received frame.
+    /// The pieces, in order; each is a slice of a received frame, or several short ones laid together.
     #[must_use]
     pub fn parts(&self) -> &[Bytes] {
         &self.parts

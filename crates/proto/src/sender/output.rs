@@ -66,7 +66,7 @@ impl Sender {
         if !std::mem::take(&mut self.probe_due) {
             return None;
         }
-        if !self.flight.paths().are_several() && self.has_new() && self.is_in_window() {
+        if !self.flight.paths().are_several() && self.has_new() && !self.is_corked() && self.is_in_window() {
             self.force = 1;
             return None;
         }

@@ -52,15 +52,13 @@ impl Sender {
         if moved {
             self.progress_at = now;
             self.probe_out = false;
-            self.duplicate_acks = 0;
-        } else if acked.may_be_duplicate
-            && acked.sack.is_none()
-            && acked.far_sack.is_none()
-            && edge_before == self.edge
-        {
-            self.duplicate_acks += 1;
         }
-        let mut lost = self.detect_losses(came_at, moved, timers);
+        let is_duplicate =
+            !moved && acked.may_be_duplicate && edge_before == self.edge && !self.flight.is_empty();
+        let mut lost = self.detect_losses(came_at, timers);
+        if !self.flight.has_sack() {
+            lost.add(self.count_duplicates(moved, is_duplicate));
+        }
         if let Some(Verdict::Lost { sent_before }) = verdict {
             lost.add(self.flight.declare_lost_before(sent_before));
         }
@@ -124,21 +122,31 @@ impl Sender {
         verdict
     }
 
-    fn detect_losses(&mut self, now: Instant, moved: bool, timers: &mut Timers) -> Losses {
-        let mut losses = self.flight.detect_losses(now, &self.rtt);
+    fn detect_losses(&mut self, now: Instant, timers: &mut Timers) -> Losses {
+        let losses = self.flight.detect_losses(now, &self.rtt);
         match losses.next {
             Some(due) => timers.set(Timer::Reorder, due),
             None => timers.stop(Timer::Reorder),
         }
-        // without SACK: three duplicates, and after them each partial acknowledgement
-        let partial = moved && self.recover.is_some_and(|recover| self.una().is_before(recover));
-        if self.duplicate_acks == DUPLICATE_ACKS || (partial && !self.flight.has_held()) {
-            losses.add(self.flight.declare_first_lost(1));
-            self.recover = Some(self.nxt());
-        } else if self.recover.is_some_and(|recover| recover.is_at_or_before(self.una())) {
-            self.recover = None;
-        }
         losses
+    }
+
+    /// Without SACK: three duplicates declare a number lost, and after them each partial acknowledgement of what was sent by then
+    /// (RFC 6582).
+    fn count_duplicates(&mut self, moved: bool, is_duplicate: bool) -> Losses {
+        if moved {
+            self.duplicate_acks = 0;
+            self.recover = self.recover.filter(|recover| self.una().is_before(*recover));
+        }
+        self.duplicate_acks += u32::from(is_duplicate);
+        let is_third = is_duplicate && self.duplicate_acks == DUPLICATE_ACKS && self.recover.is_none();
+        if is_third {
+            self.recover = Some(self.nxt());
+        }
+        if is_third || (moved && self.recover.is_some()) {
+            return self.flight.declare_first_lost(1);
+        }
+        Losses::default()
     }
 
     fn tell_controller(
@@ -207,7 +215,7 @@ impl Sender {
 
     /// The reorder timer: numbers that were only late are lost now.
     pub(crate) fn handle_reorder_timeout(&mut self, now: Instant, timers: &mut Timers, stats: &mut Stats) {
-        let losses = self.detect_losses(now, false, timers);
+        let losses = self.detect_losses(now, timers);
         self.flight.settle();
         stats.lost += u64::from(losses.count);
         self.tell_loss(now, losses, false);

@@ -386,6 +386,50 @@ fn answers_to_probes_are_no_duplicates() {
     }
 }
 
+/// [CDP-RTX-5] Where new data waits for more of it, the tail probe repeats what the peer does not hold.
+#[test]
+fn a_corked_tail_is_probed_by_what_was_sent() {
+    let mut script = Script::server_to(&Config::new(Service::Stream, 1_444), &generous_stream());
+    script.own.send(&[1; 2 * 1_444]).unwrap();
+    let sent = numbers(&script.take());
+    script.own.send(&[2; 100]).unwrap();
+    script.own.cork(1_000);
+    assert_eq!(script.take(), []);
+    let probe = script.next_timer();
+    assert_eq!(script.own.stats(script.now).tail_probes, 1);
+    assert_eq!(numbers(&probe), [sent[1]]);
+}
+
+/// [CDP-RTX-5] Without SACK the third duplicate declares the oldest number lost, and each partial acknowledgement of what was sent by
+/// then the next one; more duplicates, and numbers sent later, say nothing. With SACK duplicates say nothing at all.
+#[test]
+fn duplicates_count_where_there_is_no_sack_and_only_the_third() {
+    for sack in [false, true] {
+        let config = Config { sack, probe_mtu: false, ..Config::new(Service::Stream, 1_444) };
+        let mut script = Script::server_to(&config, &Tlvs { sack_ok: sack, ..generous_stream() });
+        script.own.send(&[1; 6 * 1_444]).unwrap();
+        let sent = numbers(&script.take());
+        assert_eq!(sent.len(), 6);
+        let lost_after = |script: &mut Script, ack, times| {
+            script.ack = ack;
+            for _ in 0..times {
+                script.say(Kind::Ack);
+            }
+            script.own.stats(script.now).lost
+        };
+        let unit = u64::from(!sack);
+        assert_eq!(lost_after(&mut script, sent[0], 2), 0);
+        assert_eq!(lost_after(&mut script, sent[0], 1), unit);
+        assert_eq!(lost_after(&mut script, sent[0], 8), unit);
+        script.own.send(&[2; 3 * 1_444]).unwrap();
+        assert_eq!(numbers(&script.take()).len(), 3);
+        assert_eq!(lost_after(&mut script, sent[3], 1), 2 * unit, "a partial one");
+        assert_eq!(lost_after(&mut script, sent[5], 1), 3 * unit, "another");
+        assert_eq!(lost_after(&mut script, sent[5] + 1, 1), 3 * unit, "all that was sent by the third");
+        assert_eq!(lost_after(&mut script, sent[5] + 2, 1), 3 * unit, "of what was sent later");
+    }
+}
+
 /// [CDP-SVC-3] No data segment is longer than the peer's MSS or than our link's.
 #[test]
 fn data_segments_keep_to_both_limits() {
@@ -410,6 +454,21 @@ fn a_message_larger_than_the_window_comes_in_unread() {
     }
     script.send(true, b"end");
     assert_eq!(script.read().unwrap().len(), 60 * 0x059A + 3);
+}
+
+/// [CDP-DG-7] What its parts cost is bounded by the bytes they bring, however short they are.
+#[test]
+fn a_message_of_many_short_parts_is_kept_in_few_pieces() {
+    let mut script = Script::server(&Config { coalesce: false, ..datagrams() });
+    let expected: Vec<u8> = (0..4_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+    for part in expected.chunks(3) {
+        script.send(false, part);
+    }
+    script.send(false, &[7; 1_444]);
+    script.send(true, &[8]);
+    let message = script.own.recv_message().unwrap().expect("a message");
+    assert!(message.parts().len() <= 4_000 / 256 + 3, "{} pieces", message.parts().len());
+    assert_eq!(message.into_bytes(), [&expected[..], &[7; 1_444], &[8]].concat());
 }
 
 /// [CDP-DG-8] [CDP-LIM-9] A message that outgrows what was announced ends the connection with REASON 12.
