@@ -49,12 +49,13 @@ struct fiber_config {
 
 /*
  * Starts the workers; NULL is the default.
- * errno: EBUSY started already, or the shutdown goes on, EINVAL a value cannot be, EADDRINUSE stat_name is.
+ * errno: EBUSY started already, or the shutdown goes on, EINVAL a value cannot be, EADDRINUSE another process has stat_name.
  */
 int fiber_init(const struct fiber_config *config);
 
 /*
- * Waits for the attached fibers, which may make others meanwhile, cancels the detached ones, ends the workers. Not from a fiber.
+ * Waits for the attached fibers, which may make others meanwhile, cancels the detached ones and waits 2 s at most for them to
+ * end, and ends the workers. Not from a fiber.
  * errno: ESHUTDOWN not started, or another thread shuts down, EDEADLK called from a fiber.
  */
 int fiber_shutdown(void);

@@ -164,7 +164,8 @@ impl Drop for Arriving<'_> {
     }
 }
 
-/// Workers that run fibers. Dropping it waits for the attached fibers and cancels the detached ones.
+/// Workers that run fibers. Dropping it waits for the attached fibers, cancels the detached ones and waits 2 s at most for them to
+/// end.
 ///
 /// ```
 /// let runtime = weft_fiber::Runtime::builder().workers(2).build()?;

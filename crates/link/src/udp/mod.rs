@@ -171,11 +171,14 @@ impl Udp {
 /// How many packets may leave as one by these interfaces.
 ///
 /// Where frames are not joined the kernel cuts a group for each of them to go its own way to the other end, over a veth pair into
-/// the memory of another core, and takes the memory of their heads from what came back from there: some 32 lie ready, and
-/// those beyond cost the sender a quarter more. Other groups are the better the larger they are. Figures: `docs/performance.md`.
+/// the memory of another core, and takes the memory of their heads from what came back from there: some [`UNJOINED_MAX`] lie
+/// ready, and those beyond cost the sender more. Other groups are the better the larger they are. Figures: `docs/performance.md`.
 fn group_max(interfaces: &[Interface]) -> usize {
-    if interface::join_nothing(interfaces) { scatter::SEGMENTS_MAX / 2 } else { scatter::SEGMENTS_MAX }
+    if interface::join_nothing(interfaces) { UNJOINED_MAX } else { scatter::SEGMENTS_MAX }
 }
+
+/// Packets that leave as one where frames are not joined.
+const UNJOINED_MAX: usize = 32;
 
 impl Link for Udp {
     fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {

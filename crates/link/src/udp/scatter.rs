@@ -48,7 +48,8 @@ impl Scatter {
         }
     }
 
-    /// Lays out as many groups of `batch` from its packet at `from` on as fit, of up to `group_max` packets each. Stops at a packet that may be fragmented.
+    /// Lays out as many groups of `batch` from its packet at `from` on as fit, of up to `group_max` packets each. Stops at a packet
+    /// that may be fragmented.
     pub(super) fn fill(
         &mut self,
         batch: &SendBatch,
