@@ -9,15 +9,17 @@ use std::time::Duration;
 const START_MAX: u16 = 1472;
 /// Where both links carry more, what lies between them may carry UDP over IPv6 at an MTU of 1500.
 const START_BETWEEN: u16 = 1424;
-/// Sizes worth a probe below the ceiling: jumbo frames, what lies between them and the loopback device, and after a fall the start.
-const STEPS: [u16; 5] = [32_736, 16_352, 8_924, 4_052, START_BETWEEN];
+/// Sizes worth a probe below the ceiling: jumbo frames, what lies between them and the loopback device; and after a fall the start,
+/// what WireGuard's usual MTU of 1420 carries by UDP over IPv4, the least MTU of IPv6, and the first fall.
+const STEPS: [u16; 8] = [32_736, 16_352, 8_924, 4_052, START_BETWEEN, 1_364, 1_204, FALLS[0]];
 /// A size is given up after this many probes without an answer.
 const TRIES: u8 = 3;
 /// Losses of a large packet, while small ones pass, before the limit falls (CDP-MTU-5).
 const BLACK_HOLE_LOSSES: u32 = 3;
 /// The limits it falls to (CDP-MTU-5).
 const FALLS: [u16; 2] = [1_024, 512];
-/// How long after a fall a larger size is tried again: the path may have changed (PMTU_RAISE_TIMER of RFC 8899, section 5.1.1).
+/// How long after the search that follows a fall there is another: the path may have changed (PMTU_RAISE_TIMER of RFC 8899,
+/// section 5.1.1).
 pub(crate) const RAISE: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,7 +113,7 @@ impl Mtu {
         self.is_probing() || matches!(self.small, Small::Due(_))
     }
 
-    /// Whether a size above the present one may be worth a search later.
+    /// Whether the size is below that at the start, so that another search may be worth it later.
     pub(crate) fn has_fallen(&self) -> bool {
         self.current < Self::new(self.ceiling, self.ceiling).current
     }

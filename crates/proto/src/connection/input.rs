@@ -177,7 +177,7 @@ impl Connection {
         let Some(time) = tlvs.time.filter(|time| time.echoed != 0) else { return };
         if let Some(mss) = self.sender.mtu.handle_echo(time.echoed) {
             self.sender.set_mss(mss);
-            self.timers.stop(Timer::Mtu);
+            self.await_mtu_search(now);
         }
         self.handle_path_echo(now, time.echoed);
     }

@@ -156,8 +156,17 @@ impl Connection {
         };
         if again {
             self.timers.set(Timer::Mtu, now + self.sender.rtt.rto());
-        } else if self.sender.mtu.has_fallen() {
+        } else {
+            self.await_mtu_search(now);
+        }
+    }
+
+    /// The search for a larger packet is over; after a fall there is another.
+    pub(super) fn await_mtu_search(&mut self, now: Instant) {
+        if self.sender.mtu.has_fallen() {
             self.timers.set(Timer::Mtu, now + mtu::RAISE);
+        } else {
+            self.timers.stop(Timer::Mtu);
         }
     }
 }

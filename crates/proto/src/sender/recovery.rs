@@ -6,7 +6,6 @@ use super::{Acked, DUPLICATE_ACKS, Reaction, Sender};
 use crate::config::Config;
 use crate::congestion::{self, Controller};
 use crate::flight::{Losses, Progress};
-use crate::mtu;
 use crate::stats::Stats;
 use crate::timers::{Timer, Timers};
 
@@ -260,7 +259,8 @@ impl Sender {
         {
             self.set_mss(mss);
             if config.probe_mtu {
-                timers.set(Timer::Mtu, now + mtu::RAISE);
+                // what lies between is found by probes
+                timers.set(Timer::Mtu, now + self.rtt.rto());
             }
         }
         // [CDP-RTX-1] sent again until it is acknowledged; what becomes of the others the answer to it shows

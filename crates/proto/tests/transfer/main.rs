@@ -151,13 +151,16 @@ fn two_flows_share_a_bottleneck_evenly() {
 #[test]
 fn a_path_that_swallows_large_packets_gets_smaller_ones() {
     for kind in [Kind::Model, Kind::Cubic] {
-        for (mtu_bytes, mss) in [(1_100, 1_024), (600, 512)] {
-            // the question and its answer may be lost as well
-            for (loss_per_mille, least) in [(0, 0.1), (50, 0.0)] {
+        for (mtu_bytes, mss) in [(1_400, 1_364), (1_100, 1_024), (600, 512)] {
+            for loss_per_mille in [0, 50] {
                 let path = Path { mtu_bytes, loss_per_mille, ..Path::FAR };
                 let outcome = measure(&format!("far, {mtu_bytes} bytes, loss {loss_per_mille}"), path, kind);
-                assert_eq!(outcome.mss[0], mss, "{outcome:?}");
-                assert!(outcome.utilisation() > least, "{outcome:?}");
+                if loss_per_mille == 0 {
+                    assert!(outcome.mss[0] == mss && outcome.utilisation() > 0.1, "{outcome:?}");
+                } else {
+                    // the question, its answer and the probes may be lost as well
+                    assert!(outcome.mss[0] <= mss && outcome.utilisation() > 0.0, "{outcome:?}");
+                }
             }
         }
     }

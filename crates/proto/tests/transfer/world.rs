@@ -167,7 +167,6 @@ impl World {
         let config = Config {
             congestion: kind,
             receive_slots: 32_768,
-            probe_mtu: false,
             send_bytes: 1 << 26,
             ..Config::new(Service::Stream, MSS)
         };

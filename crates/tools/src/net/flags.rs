@@ -253,7 +253,9 @@ const PORTS_MAX: usize = 64;
 
 fn parse_peer_underlay(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<SocketAddr>() {
-        Ok(at) if at.port() == 0 => Err(format!("{text:?} is no address of another node: give the UDP port that it listens on, which is not 0")),
+        Ok(at) if at.port() == 0 => Err(format!(
+            "{text:?} is no address of another node: give the UDP port that it listens on, which is not 0"
+        )),
         at => at.map_err(|error| error.to_string()),
     }
 }
