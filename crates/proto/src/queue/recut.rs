@@ -18,7 +18,7 @@ impl SendQueue {
             is_anew |= self.coalesce && packet.piece.len() > self.mss();
             if is_anew {
                 self.bytes -= packet.piece.len();
-                self.record_again(packet);
+                self.write_again(packet);
                 self.finish_packet();
             } else {
                 self.cut_plain(packet);
@@ -26,10 +26,14 @@ impl SendQueue {
         }
     }
 
-    /// A message, or the end of one, that travelled plain, or a list of records, as records.
-    fn record_again(&mut self, packet: Outgoing) {
+    /// A packet as it is, or, where it is too long, a message, or the end of one, that travelled plain, or a list of records, as
+    /// records.
+    fn write_again(&mut self, packet: Outgoing) {
         // it goes behind what is being filled, and may lie there itself
         let payload = self.chunks.get(packet.piece).to_vec();
+        if payload.len() <= self.mss() {
+            return self.push_packet(&payload, packet.eom);
+        }
         if packet.eom {
             return self.append_parts(false, &payload);
         }
