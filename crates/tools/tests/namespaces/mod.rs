@@ -22,6 +22,19 @@ impl Namespaces {
             && join((compute, "10.71.2.2"), (io, "10.71.2.11", "far"));
         is_made.then_some(all)
     }
+
+    /// As [`Namespaces::new`], where the one in the middle is a router, whose way to the compute node carries no frame of more
+    /// than `mtu_bytes`. What it says about that is nothing to a socket that looks for the size itself.
+    #[allow(dead_code, reason = "not every test file asks")]
+    pub(crate) fn routed(mtu_bytes: usize) -> Option<Self> {
+        let all = Self::new()?;
+        let Self { host, io, compute } = &all;
+        let is_made = run(&format!("ip -n {io} link set far mtu {mtu_bytes}"))
+            && run(&format!("ip netns exec {io} sysctl -qw net.ipv4.ip_forward=1"))
+            && run(&format!("ip -n {host} route add default via 10.71.1.11"))
+            && run(&format!("ip -n {compute} route add default via 10.71.2.11"));
+        is_made.then_some(all)
+    }
 }
 
 /// A cable from the only interface of a namespace to the interface of this name at the I/O node.

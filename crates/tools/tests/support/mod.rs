@@ -19,6 +19,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 pub(crate) struct Done {
     pub(crate) code: i32,
     pub(crate) out: String,
+    #[allow(dead_code, reason = "not every test file asks")]
     pub(crate) err: String,
 }
 
