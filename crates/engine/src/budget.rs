@@ -1,4 +1,4 @@
-//! Memory that receive windows may promise, for the whole process ([CDP-LIM-13]).
+//! Memory that receive windows may promise, and that messages of several packets take, for the whole process ([CDP-LIM-13]).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -34,15 +34,20 @@ impl Budget {
     /// Reserves memory for exactly `slots` packets of `packet_bytes`; returns the bytes to give back.
     pub(crate) fn reserve_all(&self, slots: u32, packet_bytes: usize) -> Option<usize> {
         let bytes = slots as usize * packet_bytes;
+        self.reserve_bytes(bytes).then_some(bytes)
+    }
+
+    /// Reserves exactly so many bytes, or nothing.
+    pub(crate) fn reserve_bytes(&self, bytes: usize) -> bool {
         let mut promised = self.promised();
         while bytes <= self.bytes_max.saturating_sub(promised) {
             let next = promised + bytes;
             match self.promised.compare_exchange_weak(promised, next, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Some(bytes),
+                Ok(_) => return true,
                 Err(now) => promised = now,
             }
         }
-        None
+        false
     }
 
     /// Reserves memory for up to `slots` packets of `packet_bytes`; returns the slots granted and the bytes to give
@@ -53,7 +58,7 @@ impl Budget {
         self.reserve_all(granted, packet_bytes).map(|bytes| (granted, bytes))
     }
 
-    /// Gives back what [`Budget::reserve`] took.
+    /// Gives back what was reserved.
     pub(crate) fn release(&self, bytes: usize) {
         self.promised.fetch_sub(bytes, Ordering::Relaxed);
     }

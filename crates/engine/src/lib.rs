@@ -12,7 +12,7 @@
 //! | `engine` | what users call |
 //! | `turn`, `lanes`, `pump`, `outbox` | packets in, packets out |
 //! | `reset`, `listening` | packets without a connection |
-//! | `slot`, `waiters` | a connection's entry; who waits there |
+//! | `slot`, `waiters`, `messages` | a connection's entry; who waits there; what its long messages take |
 //! | `port`, `progress`, `service`, `gather` | who makes progress, and when |
 //! | `table`, `wheel` | look-up, timers |
 //! | `directory`, `budget`, `quiet`, `counters`, `stats`, `control` | names, limits, counters |
@@ -40,6 +40,7 @@ mod gather;
 mod inflow;
 mod lanes;
 mod listening;
+mod messages;
 mod outbox;
 mod port;
 mod progress;

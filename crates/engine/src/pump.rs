@@ -128,6 +128,7 @@ impl Core {
     pub(crate) fn pump(&self, slot: &Arc<Slot>, live: &mut Guard<'_>, now: Instant, out: &mut Outbox) {
         self.drain_backlog(slot, live, now, out);
         let live_now = &mut **live;
+        self.count_messages(live_now, now);
         if let Some(side) = &live_now.side
             && let Some(due) = side.consult(&mut live_now.connection, now)
         {
@@ -260,7 +261,7 @@ impl Core {
         if live.connection.state() == State::Quiet && !live.is_quiet {
             live.is_quiet = true;
             // [CDP-ST-C] no data buffers there
-            self.budget.release(std::mem::take(&mut live.promised_bytes));
+            self.budget.release(live.take_promised());
             self.note_quiet(slot, out);
         }
         if live.connection.is_finished() {
@@ -279,7 +280,7 @@ impl Core {
         if let Some((port, timer)) = live.timer.take() {
             self.port(port as usize).disarm(timer);
         }
-        self.budget.release(std::mem::take(&mut live.promised_bytes));
+        self.budget.release(live.take_promised());
         if std::mem::take(&mut live.is_embryo)
             && let Some(listening) = &slot.listening
         {

@@ -49,7 +49,7 @@ pub struct Settings {
     pub workers: Workers,
     /// Longest time a blocked thread polls before it sleeps.
     pub spin: Duration,
-    /// Bytes that receive windows may promise in all ([CDP-LIM-13]).
+    /// Bytes that receive windows may promise, and messages of several packets take, in all ([CDP-LIM-13]).
     pub memory_bytes: usize,
     /// Connections in QUIET; beyond that the oldest is freed ([CDP-LIM-12]).
     pub quiet_max: usize,

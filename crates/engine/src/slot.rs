@@ -61,7 +61,9 @@ pub(crate) struct Live {
     pub(crate) is_quiet: bool,
     /// The port in whose wheel it has an entry, which may have fired since.
     pub(crate) timer: Option<(u32, Timer)>,
-    /// Bytes of receive memory to give back in the end.
+    /// What is reserved for messages of several packets. See `messages`.
+    pub(crate) message_steps: u16,
+    /// Bytes of receive memory to give back in the end, those included.
     pub(crate) promised_bytes: usize,
 }
 
@@ -87,7 +89,14 @@ impl Live {
             is_quiet: false,
             timer: None,
             promised_bytes,
+            message_steps: 0,
         }
+    }
+
+    /// The receive memory that is given back now.
+    pub(crate) fn take_promised(&mut self) -> usize {
+        self.message_steps = 0;
+        std::mem::take(&mut self.promised_bytes)
     }
 
     /// Where a packet goes that takes path `path`, and now does, one more of `run`.

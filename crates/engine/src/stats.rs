@@ -118,7 +118,7 @@ pub struct EngineStats {
     pub drops: Vec<(&'static str, u64)>,
     /// Echo-form RSTs sent.
     pub resets_sent: u64,
-    /// Bytes promised as receive slots ([CDP-LIM-13]).
+    /// Bytes promised as receive slots, or reserved for messages of several packets ([CDP-LIM-13]).
     pub promised_bytes: usize,
     /// Connections in QUIET.
     pub quiet: usize,

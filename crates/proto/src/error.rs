@@ -19,6 +19,8 @@ pub enum Error {
     TimedOut(Waited),
     /// The peer broke a rule of the protocol; we reset the open connection and gave this reason.
     Violation(Reason),
+    /// There is no memory here for the message that the peer sends; we reset the open connection and gave REASON 13.
+    NoRoom,
     /// Our own user aborted the connection.
     Aborted,
 }
@@ -60,6 +62,7 @@ impl Error {
         match self {
             Self::Refused(Reason::NONE | Reason::UNKNOWN) => Errno::ConnRefused,
             Self::Reset(reason) | Self::Refused(reason) | Self::Violation(reason) => reason_errno(reason),
+            Self::NoRoom => reason_errno(Reason::NO_ROOM),
             Self::Absent => Errno::ConnRefused,
             Self::Gone => Errno::ConnReset,
             Self::TimedOut(_) => Errno::TimedOut,
@@ -96,6 +99,7 @@ impl fmt::Display for Error {
             Self::TimedOut(Waited::KeepAlive) => f.write_str("the peer gave no sign of life"),
             Self::TimedOut(Waited::Reader) => f.write_str("the peer did not read and kept its window closed"),
             Self::Violation(reason) => write!(f, "the peer broke the protocol ({reason})"),
+            Self::NoRoom => f.write_str("there is no memory here for the peer's message"),
             Self::Aborted => f.write_str("the connection was aborted at this end"),
         }
     }

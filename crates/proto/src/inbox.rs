@@ -114,11 +114,13 @@ pub(crate) struct Inbox {
     open: Option<Message>,
     open_packets: u32,
     slots_used: u32,
+    /// Bytes of messages of several packets, finished or not; modulo 2^32, which no budget lets one connection have.
+    message_bytes: u32,
 }
 
 impl Inbox {
     pub(crate) fn new(rules: Rules) -> Self {
-        Self { rules, entries: VecDeque::new(), open: None, open_packets: 0, slots_used: 0 }
+        Self { rules, entries: VecDeque::new(), open: None, open_packets: 0, slots_used: 0, message_bytes: 0 }
     }
 
     pub(crate) fn set_coalesce(&mut self, coalesce: bool) {
@@ -129,6 +131,12 @@ impl Inbox {
     /// Slots that unread packets hold.
     pub(crate) fn slots_used(&self) -> u32 {
         self.slots_used
+    }
+
+    /// Bytes of messages of several packets that are not read: their parts have left their slots (CDP-DG-7).
+    #[inline]
+    pub(crate) fn message_bytes(&self) -> u32 {
+        self.message_bytes
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -183,6 +191,7 @@ impl Inbox {
     fn push_part(&mut self, payload: Bytes) -> Result<(), Reason> {
         let open = self.open.as_ref().map_or(0, Message::len);
         self.check_size(open + payload.len())?;
+        self.message_bytes = self.message_bytes.wrapping_add(low32(payload.len()));
         self.open.get_or_insert_default().push(payload);
         // [CDP-DG-7] a part leaves its slot for the message buffer
         self.open_packets += 1;
@@ -252,10 +261,16 @@ impl Inbox {
             }
             Entry::Assembled { message, .. } => {
                 let message = std::mem::take(message);
+                self.note_gone(message.len());
                 self.drop_front();
                 Some(message)
             }
         }
+    }
+
+    /// So many bytes of messages of several packets are read, or dropped.
+    fn note_gone(&mut self, bytes: usize) {
+        self.message_bytes = self.message_bytes.wrapping_sub(low32(bytes));
     }
 
     fn drop_front(&mut self) {
@@ -300,6 +315,7 @@ impl Inbox {
     }
 
     fn read_message(&mut self, buffer: &mut [u8]) -> Option<Received> {
+        let mut assembled = 0;
         let (len, whole, done) = match self.entries.front_mut()? {
             Entry::Records(payload) => {
                 let record = record_at(payload, 0)?;
@@ -312,8 +328,12 @@ impl Inbox {
                 let (len, whole) = copy(payload, buffer);
                 (len, whole, true)
             }
-            Entry::Assembled { message, .. } => (message.copy_to(buffer), message.len(), true),
+            Entry::Assembled { message, .. } => {
+                assembled = message.len();
+                (message.copy_to(buffer), assembled, true)
+            }
         };
+        self.note_gone(assembled);
         if done {
             self.drop_front();
         }
@@ -329,9 +349,15 @@ impl Inbox {
 
     /// Drops the parts of a message whose end will not come, and tells how many packets those were.
     pub(crate) fn clear_open(&mut self) -> u32 {
-        self.open = None;
+        let bytes = self.open.take().map_or(0, |open| open.len());
+        self.note_gone(bytes);
         std::mem::take(&mut self.open_packets)
     }
+}
+
+#[allow(clippy::cast_possible_truncation)] // as it says
+fn low32(bytes: usize) -> u32 {
+    bytes as u32
 }
 
 fn last_record(payload: &[u8]) -> Option<Record> {

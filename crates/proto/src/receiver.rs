@@ -300,9 +300,14 @@ impl Receiver {
         self.held.clear();
         self.held_count = 0;
         self.named.clear();
+        self.clear_open();
+        true
+    }
+
+    /// [CDP-DG-10] Drops the parts of a message whose end will not come, and counts them.
+    pub(crate) fn clear_open(&mut self) {
         let open = self.inbox.clear_open();
         self.discarded = self.discarded.wrapping_add(open);
-        true
     }
 
     /// Drops unread data, counts it, and delivers nothing any more (rows 28 and 45).

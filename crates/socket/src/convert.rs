@@ -148,6 +148,7 @@ pub(crate) fn connect_result(
         Error::Absent => ConnectError::Absent(target),
         Error::TimedOut(_) | Error::Gone => ConnectError::TimedOut { target, after },
         Error::Aborted => ConnectError::NodeDown,
+        Error::NoRoom => ConnectError::NoRoom,
         Error::Refused(reason) | Error::Reset(reason) | Error::Violation(reason) => {
             let reason = EndReason::from_code(reason.0);
             if reason == EndReason::Service {
@@ -169,6 +170,7 @@ fn end_reason(error: Error) -> EndReason {
         Error::TimedOut(Waited::Open | Waited::Acknowledgement) => EndReason::GaveUp,
         Error::TimedOut(Waited::KeepAlive) => EndReason::Idle,
         Error::TimedOut(Waited::Reader) => EndReason::Stalled,
+        Error::NoRoom => EndReason::NoRoom,
         Error::Aborted => EndReason::Aborted,
     }
 }

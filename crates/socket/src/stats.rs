@@ -204,7 +204,7 @@ pub struct NodeStats {
     pub drops: Vec<Counter>,
     /// Echo-form RSTs sent.
     pub resets_sent: u64,
-    /// Bytes of memory promised to peers as receive slots (CDP-LIM-13).
+    /// Bytes of memory promised to peers as receive slots, or taken by messages of several packets (CDP-LIM-13).
     pub promised_bytes: usize,
     /// Connections in QUIET (CDP-LIM-12).
     pub quiet: usize,

@@ -343,6 +343,37 @@ fn accepted_connections_share_the_memory_budget() {
     client.connect(target, &Options::stream()).unwrap();
 }
 
+/// [CDP-LIM-13] [CDP-WND-2] Messages of several packets count as well, as they come; where there is no memory for one, its connection
+/// ends with that reason at both ends, and what others have sent stays.
+#[test]
+fn long_messages_count_against_the_memory_budget() {
+    const LEN: usize = 6 << 20;
+    let memory = 10_000_000;
+    let server = Node::builder().bind(loopback()).memory_bytes(memory).open().unwrap();
+    let client = node();
+    let options = Options::datagram().receive_slots(100).send_bytes(2 * LEN);
+    let listener = server.listen(0, &options).unwrap();
+    let target = (server.underlay(), listener.local_address().port);
+    let pair = || (client.connect(target, &options).unwrap(), listener.accept_timeout(PATIENCE).unwrap());
+    let (first, theirs) = pair();
+    let windows = server.stats().promised_bytes;
+    first.send(&vec![1; LEN]).unwrap();
+    wait_until("the first is there", || server.stats().promised_bytes >= windows + LEN);
+    let (second, other) = pair();
+    second.send(&vec![2; LEN]).unwrap();
+    for error in [other.recv_message().unwrap_err(), second.recv_message().unwrap_err()] {
+        let RecvError::Ended(ended) = error else { panic!("{error:?}") };
+        assert_eq!(ended.reason, EndReason::NoRoom);
+    }
+    assert!(server.stats().promised_bytes <= memory);
+    assert_eq!(theirs.recv_message().unwrap().into_bytes(), vec![1; LEN]);
+    first.send(b"and on").unwrap();
+    assert_eq!(theirs.recv_message().unwrap().into_bytes(), &b"and on"[..]);
+    wait_until("what was read is given back", || server.stats().promised_bytes < windows + LEN / 2);
+    [first, theirs, second, other].iter().for_each(Socket::abort);
+    wait_until("all is given back", || server.stats().promised_bytes == 0);
+}
+
 /// [CDP-CHK-5] A node with a number of its own drops packets for any other. [CDP-ADR-6] And packets of a known node that
 /// come from elsewhere.
 #[test]

@@ -47,6 +47,16 @@ impl Connection {
         self.abort_with(now, Reason::ABORT);
     }
 
+    /// Ends the connection at once, as there is no memory for what [`Connection::message_bytes`] tells (CDP-LIM-13): REASON 13.
+    /// What is finished may be read.
+    pub fn refuse_message(&mut self, now: Instant) {
+        if self.advance(Happening::Abort) {
+            self.receiver.clear_open();
+            self.control.reset = Some(Reason::NO_ROOM);
+            self.end(now, Error::NoRoom);
+        }
+    }
+
     /// Ends the connection at once and tells the peer why, as when the process dies (CDP-ST-H).
     pub fn abort_with(&mut self, now: Instant, reason: Reason) {
         match self.state {

@@ -123,6 +123,14 @@ impl Connection {
         self.arrivals.latest()
     }
 
+    /// Bytes that arrived of messages of several packets and are not read. They lie outside the slots that the window promises
+    /// (CDP-DG-7), and are to count against the memory of the process (CDP-WND-2).
+    #[must_use]
+    #[inline]
+    pub fn message_bytes(&self) -> u32 {
+        self.receiver.inbox().message_bytes()
+    }
+
     /// The counters.
     #[must_use]
     pub fn stats(&self, now: Instant) -> Stats {
