@@ -35,17 +35,16 @@ pub(super) fn run(args: &Args, target: &Target) -> Result<(), Failure> {
     let target = &with_port_of(args, target);
     let default_port = Port::new(net::PERF_PORT).unwrap_or(Port::ECHO);
     let Reached { local, peer, at } = net::reach(target, default_port, &args.peer, &args.node, "perf")?;
-    let interrupted = signal::interrupted();
     let client = Client { args, node: &local.node, peer, at, target, request };
-    let report = client.test(&interrupted);
+    let report = client.test();
     local.shutdown();
-    let report = report?;
+    let (report, is_interrupted) = report?;
     if args.json {
         say::json(&report);
     } else {
         report.lines().iter().for_each(|line| say::line(line));
     }
-    if interrupted.load(Ordering::Relaxed) {
+    if is_interrupted {
         let what = "the test was interrupted, and its figures are of what it did until then";
         return Err(Failure::new(Code::Interrupted, what, ""));
     }
@@ -93,18 +92,21 @@ struct Client<'a> {
 }
 
 impl Client<'_> {
-    fn test(&self, interrupted: &AtomicBool) -> Result<Report, Failure> {
+    /// The report, and whether the user has interrupted the test.
+    fn test(&self) -> Result<(Report, bool), Failure> {
         let mut options = self.args.socket.options(weft_base::Service::Stream);
         if self.args.socket.keepalive.is_none() {
             options = options.keepalive(ASK_INTERVAL, PATIENCE);
         }
         let socket = self.connect(self.peer, &options)?;
+        // until here there is nothing to tell
+        let interrupted = signal::interrupted();
         let control = Stream::try_from(socket).map_err(|e| Failure::new(Code::Other, e.to_string(), ""))?;
         control.set_recv_timeout(Some(PATIENCE));
         let cookie = cookie(&control);
-        let report = self.talk(&control, cookie, interrupted);
+        let report = self.talk(&control, cookie, &interrupted);
         let _ = control.close_timeout(Duration::from_secs(1));
-        report
+        Ok((report?, interrupted.load(Ordering::Relaxed)))
     }
 
     fn connect(&self, peer: SocketTarget, options: &Options) -> Result<Socket, Failure> {
