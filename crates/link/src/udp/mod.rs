@@ -36,6 +36,8 @@ const DATAGRAM_BYTES_MAX: u32 = 65_507;
 const MTU_MAX: u32 = 65_535;
 /// The MTU that is assumed where no interface tells.
 const MTU_UNKNOWN: u32 = 1_500;
+/// Packets that leave as one where frames are not joined.
+const UNJOINED_MAX: usize = 32;
 
 /// What may be chosen when a UDP link is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -176,9 +178,6 @@ impl Udp {
 fn group_max(interfaces: &[Interface]) -> usize {
     if interface::join_nothing(interfaces) { UNJOINED_MAX } else { scatter::SEGMENTS_MAX }
 }
-
-/// Packets that leave as one where frames are not joined.
-const UNJOINED_MAX: usize = 32;
 
 impl Link for Udp {
     fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {

@@ -146,7 +146,8 @@ impl Sender {
         self.queue.configure(self.mtu.current(), agreed.coalesce, agreed.peer_message.is_some());
         self.flight.set_sack(config.sack && agreed.peer_sack);
         self.flight.set_large(self.mtu.large());
-        self.edge = self.una() + window;
+        self.edge = self.una();
+        self.raise_edge(self.una() + window);
     }
 
     /// Which paths there are. A change of the default is a change of path for all that follows.
