@@ -118,7 +118,7 @@ const TABLE: [(u16, EndReason, &str, &str, i32); 20] = {
         (10, R::Option, "option", "an option was refused", e::EPROTONOSUPPORT),
         (11, R::Version, "version", "the peer speaks another version", e::EPROTONOSUPPORT),
         (12, R::TooBig, "too big", "a message was above the announced limit", e::EMSGSIZE),
-        (13, R::NoRoom, "no room", "the peer has no room for another connection", e::ECONNREFUSED),
+        (13, R::NoRoom, "no room", "the receiving end has no memory left for it", e::ECONNREFUSED),
         (14, R::Forbidden, "forbidden", "a policy forbids it", e::EACCES),
         (15, R::Done, "done", "it was closed", 0),
         (16, R::Leaving, "leaving", "the node goes down", e::ENETDOWN),

@@ -149,6 +149,10 @@ impl Connection {
 
     /// [CDP-MTU-4] The loss of a probe is no congestion.
     fn handle_mtu_timer(&mut self, now: Instant) {
+        // what is sent after a close is not worth a search
+        if self.state != State::Established {
+            return;
+        }
         let again = if self.sender.mtu.is_probing() {
             self.sender.mtu.handle_timeout(self.jitter.token())
         } else {

@@ -254,7 +254,7 @@ const PORTS_MAX: usize = 64;
 fn parse_peer_underlay(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<SocketAddr>() {
         Ok(at) if at.port() == 0 => Err(format!(
-            "{text:?} is no address of another node: give the UDP port that it listens on, which is not 0"
+            "{text:?} is no address of another node: its port is not 0, give the UDP port that it listens on"
         )),
         at => at.map_err(|error| error.to_string()),
     }
