@@ -7,8 +7,9 @@ use weft_base::Service;
 
 use super::{Connection, Event};
 use crate::error::{RecvError, SendError};
-use crate::inbox::{Message, Received};
+use crate::inbox::Received;
 use crate::lifecycle::State;
+use crate::message::Message;
 
 impl Connection {
     /// Takes a copy of `data`: one whole message in datagram service, or as many bytes of the stream as fit.
