@@ -7,6 +7,9 @@ use weft_base::limits::RECEIVE_SLOTS_MIN;
 /// One connection may take this share of what is left, so that windows grow smaller before anybody is refused.
 const SHARE: usize = 512;
 
+/// Windows leave this part of all to messages of several packets: what is promised is seldom used, and messages are there.
+const FOR_MESSAGES: usize = 4;
+
 /// Bytes promised so far, and the most there may be.
 #[derive(Debug)]
 pub(crate) struct Budget {
@@ -27,20 +30,28 @@ impl Budget {
     /// The most slots for packets of `packet_bytes` that one connection may get at present; where there is no memory for
     /// so few it is refused.
     pub(crate) fn slots_max(&self, packet_bytes: usize) -> u32 {
-        let left = self.bytes_max.saturating_sub(self.promised());
+        let left = self.windows_max().saturating_sub(self.promised());
         u32::try_from(left / SHARE / packet_bytes).unwrap_or(u32::MAX).max(RECEIVE_SLOTS_MIN)
     }
 
     /// Reserves memory for exactly `slots` packets of `packet_bytes`; returns the bytes to give back.
     pub(crate) fn reserve_all(&self, slots: u32, packet_bytes: usize) -> Option<usize> {
         let bytes = slots as usize * packet_bytes;
-        self.reserve_bytes(bytes).then_some(bytes)
+        self.reserve_of(self.windows_max(), bytes).then_some(bytes)
     }
 
-    /// Reserves exactly so many bytes, or nothing.
+    /// Reserves exactly so many bytes for messages of several packets, or nothing.
     pub(crate) fn reserve_bytes(&self, bytes: usize) -> bool {
+        self.reserve_of(self.bytes_max, bytes)
+    }
+
+    fn windows_max(&self) -> usize {
+        self.bytes_max - self.bytes_max / FOR_MESSAGES
+    }
+
+    fn reserve_of(&self, bytes_max: usize, bytes: usize) -> bool {
         let mut promised = self.promised();
-        while bytes <= self.bytes_max.saturating_sub(promised) {
+        while bytes <= bytes_max.saturating_sub(promised) {
             let next = promised + bytes;
             match self.promised.compare_exchange_weak(promised, next, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return true,
@@ -80,6 +91,19 @@ mod tests {
         assert_eq!(grants.last(), Some(&RECEIVE_SLOTS_MIN));
         assert!(budget.promised() <= 64 << 20);
         assert!(grants.len() > 1000);
+    }
+
+    /// Windows leave a quarter to messages of several packets, which may take all that is left.
+    #[test]
+    fn windows_leave_some_to_messages() {
+        let budget = Budget::new(1_000);
+        assert!(budget.reserve_all(1, 751).is_none());
+        assert_eq!(budget.reserve_all(1, 750), Some(750));
+        assert!(!budget.reserve_bytes(251));
+        assert!(budget.reserve_bytes(250));
+        budget.release(750);
+        assert!(budget.reserve_bytes(750));
+        assert_eq!(budget.reserve_all(1, 1), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Messages of several packets, counted against the memory of the process: their parts leave the slots that the window promises
-//! ([CDP-DG-7], [CDP-WND-2]).
+//! Messages of several packets, counted against the memory of the process where they take more than the window promises: their
+//! parts leave its slots ([CDP-DG-7], [CDP-WND-2]).
 
 use weft_base::Instant;
 use weft_proto::State;
@@ -16,7 +16,7 @@ impl Core {
     /// Reserves what the messages of a connection take, or ends it.
     #[inline]
     pub(crate) fn count_messages(&self, live: &mut Live, now: Instant) {
-        let bytes = live.connection.message_bytes();
+        let bytes = live.connection.bytes_beyond_window();
         if bytes > 0 || live.message_steps > KEPT_STEPS {
             self.reserve_messages(live, bytes.div_ceil(STEP_BYTES), now);
         }

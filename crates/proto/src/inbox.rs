@@ -69,10 +69,12 @@ impl Inbox {
         self.slots_used
     }
 
-    /// Bytes of messages of several packets that are not read: their parts have left their slots (CDP-DG-7).
+    /// Bytes of messages of several packets that lie here beyond `slots` packets of up to `packet_bytes`: their parts have left
+    /// their slots (CDP-DG-7).
     #[inline]
-    pub(crate) fn message_bytes(&self) -> u32 {
-        self.message_bytes
+    pub(crate) fn bytes_beyond(&self, slots: u32, packet_bytes: u16) -> u32 {
+        let packets = self.slots_used.saturating_add(self.open_packets).saturating_sub(slots);
+        packets.saturating_mul(packet_bytes.into()).min(self.message_bytes)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -151,6 +151,12 @@ impl Receiver {
         &self.inbox
     }
 
+    /// See [`Inbox::bytes_beyond`].
+    #[inline]
+    pub(crate) fn bytes_beyond_window(&self, packet_bytes: u16) -> u32 {
+        self.inbox.bytes_beyond(self.slots, packet_bytes)
+    }
+
     pub(crate) fn discarded(&self) -> u32 {
         self.discarded
     }

@@ -293,8 +293,8 @@ impl NodeBuilder {
         self
     }
 
-    /// Bytes of memory that receive windows may promise, and messages of several packets take, in all (CDP-LIM-13). A connection whose
-    /// message there is no room for ends with [`EndReason::NoRoom`](crate::EndReason::NoRoom). Default: half of the machine's memory.
+    /// Bytes of memory that receive windows may promise, up to three quarters of these, and that messages of several packets may take
+    /// beyond their windows, in all (CDP-LIM-13). A connection whose message there is no room for ends with [`EndReason::NoRoom`](crate::EndReason::NoRoom). Default: half of the machine's memory.
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.memory_bytes = Some(bytes);
         self

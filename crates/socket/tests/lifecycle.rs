@@ -315,7 +315,7 @@ fn the_memory_budget_is_kept() {
 #[test]
 fn accepted_connections_share_the_memory_budget() {
     let hub = Hub::new(1_500);
-    let memory = 16_000_000;
+    let memory = 22_000_000;
     let server = on(Node::builder().memory_bytes(memory), hub.endpoint().unwrap());
     let client = on(Node::builder(), hub.endpoint().unwrap());
     let listener = server.listen(0, &Options::stream().receive_slots(100)).unwrap();
@@ -334,31 +334,32 @@ fn accepted_connections_share_the_memory_budget() {
     // Each gets a share of what is left, and no less than 16 slots.
     assert!(windows.is_sorted_by(|before, after| before >= after), "{windows:?}");
     assert!(windows[0] > 20 && windows.last() == Some(&16), "{windows:?}");
-    assert!(server.stats().promised_bytes <= memory);
+    // A quarter is left to messages of several packets.
+    assert!(server.stats().promised_bytes <= memory / 4 * 3);
     assert!(matches!(refused, ConnectError::Refused { reason: EndReason::NoRoom, .. }), "{refused:?}");
     assert_eq!(refused.errno(), errno::ECONNREFUSED);
     // What goes makes room for others.
     sockets.truncate(sockets.len() / 2);
-    wait_until("memory is free", || server.stats().promised_bytes <= memory * 3 / 4);
+    wait_until("memory is free", || server.stats().promised_bytes <= memory / 2);
     client.connect(target, &Options::stream()).unwrap();
 }
 
-/// [CDP-LIM-13] [CDP-WND-2] Messages of several packets count as well, as they come; where there is no memory for one, its connection
+/// [CDP-LIM-13] [CDP-WND-2] What messages of several packets take beyond the window counts as well, as it comes; where there is no memory for one, its connection
 /// ends with that reason at both ends, and what others have sent stays.
 #[test]
 fn long_messages_count_against_the_memory_budget() {
-    const LEN: usize = 6 << 20;
-    let memory = 10_000_000;
+    const LEN: usize = 8 << 20;
+    let memory = 16_000_000;
     let server = Node::builder().bind(loopback()).memory_bytes(memory).open().unwrap();
     let client = node();
-    let options = Options::datagram().receive_slots(100).send_bytes(2 * LEN);
+    let options = Options::datagram().receive_slots(20).send_bytes(2 * LEN);
     let listener = server.listen(0, &options).unwrap();
     let target = (server.underlay(), listener.local_address().port);
     let pair = || (client.connect(target, &options).unwrap(), listener.accept_timeout(PATIENCE).unwrap());
     let (first, theirs) = pair();
     let windows = server.stats().promised_bytes;
     first.send(&vec![1; LEN]).unwrap();
-    wait_until("the first is there", || server.stats().promised_bytes >= windows + LEN);
+    wait_until("the first is there", || server.stats().promised_bytes >= windows + LEN / 2);
     let (second, other) = pair();
     second.send(&vec![2; LEN]).unwrap();
     for error in [other.recv_message().unwrap_err(), second.recv_message().unwrap_err()] {
@@ -369,7 +370,7 @@ fn long_messages_count_against_the_memory_budget() {
     assert_eq!(theirs.recv_message().unwrap().into_bytes(), vec![1; LEN]);
     first.send(b"and on").unwrap();
     assert_eq!(theirs.recv_message().unwrap().into_bytes(), &b"and on"[..]);
-    wait_until("what was read is given back", || server.stats().promised_bytes < windows + LEN / 2);
+    wait_until("what was read is given back", || server.stats().promised_bytes < windows + LEN / 3);
     [first, theirs, second, other].iter().for_each(Socket::abort);
     wait_until("all is given back", || server.stats().promised_bytes == 0);
 }

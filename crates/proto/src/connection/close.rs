@@ -47,7 +47,7 @@ impl Connection {
         self.abort_with(now, Reason::ABORT);
     }
 
-    /// Ends the connection at once, as there is no memory for what [`Connection::message_bytes`] tells (CDP-LIM-13): REASON 13.
+    /// Ends the connection at once, as there is no memory for what [`Connection::bytes_beyond_window`] tells (CDP-LIM-13): REASON 13.
     /// What is finished may be read.
     pub fn refuse_message(&mut self, now: Instant) {
         if self.advance(Happening::Abort) {

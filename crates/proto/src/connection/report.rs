@@ -123,12 +123,12 @@ impl Connection {
         self.arrivals.latest()
     }
 
-    /// Bytes that arrived of messages of several packets and are not read. They lie outside the slots that the window promises
-    /// (CDP-DG-7), and are to count against the memory of the process (CDP-WND-2).
+    /// Bytes that arrived of messages of several packets, are not read, and lie beyond what the window promises (CDP-DG-7): they are
+    /// to count against the memory of the process as well (CDP-WND-2).
     #[must_use]
     #[inline]
-    pub fn message_bytes(&self) -> u32 {
-        self.receiver.inbox().message_bytes()
+    pub fn bytes_beyond_window(&self) -> u32 {
+        self.receiver.bytes_beyond_window(self.config.link_mss)
     }
 
     /// The counters.
