@@ -73,6 +73,9 @@ impl Inbox {
     /// their slots (CDP-DG-7).
     #[inline]
     pub(crate) fn bytes_beyond(&self, slots: u32, packet_bytes: u16) -> u32 {
+        if self.message_bytes == 0 {
+            return 0;
+        }
         let packets = self.slots_used.saturating_add(self.open_packets).saturating_sub(slots);
         packets.saturating_mul(packet_bytes.into()).min(self.message_bytes)
     }
