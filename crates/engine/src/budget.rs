@@ -7,8 +7,8 @@ use weft_base::limits::RECEIVE_SLOTS_MIN;
 /// One connection may take this share of what is left, so that windows grow smaller before anybody is refused.
 const SHARE: usize = 512;
 
-/// Windows leave this part of all to messages of several packets: what is promised is seldom used, and messages are there.
-const FOR_MESSAGES: usize = 4;
+/// Windows leave one of so many parts to messages of several packets: what is promised is seldom used, and messages are there.
+const PARTS: usize = 4;
 
 /// Bytes promised so far, and the most there may be.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Budget {
     }
 
     fn windows_max(&self) -> usize {
-        self.bytes_max - self.bytes_max / FOR_MESSAGES
+        self.bytes_max - self.bytes_max / PARTS
     }
 
     fn reserve_of(&self, bytes_max: usize, bytes: usize) -> bool {

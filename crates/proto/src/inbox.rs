@@ -216,7 +216,10 @@ impl Inbox {
 
     fn drop_front(&mut self) {
         let slots = match self.entries.pop_front() {
-            Some(Entry::Assembled { slots, .. }) => slots,
+            Some(Entry::Assembled { message, slots }) => {
+                self.note_gone(message.len());
+                slots
+            }
             Some(Entry::Packet(_) | Entry::Records(_)) => 1,
             None => 0,
         };
@@ -256,7 +259,6 @@ impl Inbox {
     }
 
     fn read_message(&mut self, buffer: &mut [u8]) -> Option<Received> {
-        let mut assembled = 0;
         let (len, whole, done) = match self.entries.front_mut()? {
             Entry::Records(payload) => {
                 let record = record_at(payload, 0)?;
@@ -269,12 +271,8 @@ impl Inbox {
                 let (len, whole) = copy(payload, buffer);
                 (len, whole, true)
             }
-            Entry::Assembled { message, .. } => {
-                assembled = message.len();
-                (message.copy_to(buffer), assembled, true)
-            }
+            Entry::Assembled { message, .. } => (message.copy_to(buffer), message.len(), true),
         };
-        self.note_gone(assembled);
         if done {
             self.drop_front();
         }

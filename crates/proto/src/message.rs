@@ -6,7 +6,8 @@ use bytes::Bytes;
 /// message buffer is promised in bytes ([CDP-DG-7]).
 const SHORT_BYTES: usize = 512;
 
-/// One message, or one chunk of a stream, as it lies in the frames it came in: a loan, not a copy.
+/// One message, or one chunk of a stream, as it lies in the frames it came in: a loan, not a copy, but for
+/// short parts.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Message {
     parts: Vec<Bytes>,

@@ -216,7 +216,8 @@ impl NodeBuilder {
     }
 
     /// Drops packets from nodes that were not named as peers, and connects to no others. Default: what the cluster file
-    /// says, which is strict unless it says `open`; without a file false, open mode (CDP-ADR-7). A strict node needs a number (CDP-ADR-8), see [`NodeBuilder::node`].
+    /// says, which is strict unless it says `open`; without a file false, open mode (CDP-ADR-7). A strict node needs a number
+    /// (CDP-ADR-8), see [`NodeBuilder::node`].
     pub fn strict(mut self, strict: bool) -> Self {
         self.mode = Some(if strict { Mode::Strict } else { Mode::Open });
         self
@@ -293,8 +294,9 @@ impl NodeBuilder {
         self
     }
 
-    /// Bytes of memory that receive windows may promise, up to three quarters of these, and that messages of several packets may take
-    /// beyond their windows, in all (CDP-LIM-13). A connection whose message there is no room for ends with [`EndReason::NoRoom`](crate::EndReason::NoRoom). Default: half of the machine's memory.
+    /// Bytes of memory that receive windows may promise, up to three quarters of these, and that messages of several packets may
+    /// take beyond their windows, in all (CDP-LIM-13). A connection whose message there is no room for ends with
+    /// [`EndReason::NoRoom`](crate::EndReason::NoRoom). Default: half of the machine's memory.
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.memory_bytes = Some(bytes);
         self

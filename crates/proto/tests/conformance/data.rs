@@ -562,54 +562,6 @@ fn held_numbers_are_kept_and_not_repeated() {
     assert_eq!((script.own.buffered_bytes(), script.own.is_flushed()), (0, true));
 }
 
-/// [CDP-MTU-2] [CDP-MTU-4] A lost probe of the path MTU is no congestion, and data keeps to the proved size.
-#[test]
-fn a_lost_probe_is_no_congestion() {
-    let config = Config::new(Service::Stream, 8_944);
-    let mut script = Script::server_to(&config, &Tlvs { mss: Some(8_944), ..generous_stream() });
-    let window = script.own.path_stats().congestion_window;
-    let probes = script.pass(Duration::from_secs(30));
-    let sizes: Vec<_> =
-        probes.iter().filter(|packet| packet.kind() == Kind::Pin).map(|p| p.bytes().len()).collect();
-    assert!(sizes.len() >= 8, "three of each size but for the first: {sizes:?}");
-    assert_eq!(sizes[..2], [8_972, 8_972]);
-    assert_eq!(script.own.path_stats().congestion_window, window);
-    script.own.send(&[1; 9_000]).unwrap();
-    assert!(script.take().iter().all(|packet| packet.payload_len() <= 1_472));
-}
-
-/// [CDP-MTU-5] Where nothing but large packets is sent, a short PIN asks whether small ones pass; ten minutes after a fall the size
-/// that was left is tried again.
-#[test]
-fn a_short_pin_asks_where_large_packets_are_lost() {
-    let mut script = Script::server_to(&Config::new(Service::Stream, 1_444), &generous_stream());
-    let lost = script.own.send(&[1; 1_444]).unwrap();
-    let sent = script.take();
-    let mut questions = 0;
-    while script.own.path_stats().mss == 1_444 {
-        for pin in script.next_timer().iter().filter(|packet| packet.kind() == Kind::Pin) {
-            questions += 1;
-            let echoed = pin.tlvs().time.expect("a token").own;
-            assert!(pin.bytes().len() < 100);
-            let answer = Tlvs { time: Some(Time { own: 0, echoed }), ..Tlvs::default() };
-            let packet = script.control(&script.header(Kind::Ack), &answer);
-            script.hear(packet);
-        }
-        assert!(script.own.stats(script.now).timeouts <= 3);
-    }
-    assert_eq!((lost, questions, script.own.path_stats().mss), (1_444, 1, 1_024));
-    script.ack = numbers(&sent)[0] + 1;
-    let mut raised = Vec::new();
-    for _ in 0..7 {
-        script.say(Kind::Ack);
-        raised.extend(script.pass(Duration::from_secs(100)));
-    }
-    let probe = raised.iter().find(|packet| packet.kind() == Kind::Pin).expect("a probe");
-    assert_eq!(probe.bytes().len(), 1_472);
-    let echoed = probe.tlvs().time.expect("a token").own;
-    assert_ne!(echoed, 0);
-}
-
 /// [CDP-MTU-3] A token other than 0 comes back. [CDP-ST-23] [CDP-WND-10] Every PIN is answered.
 #[test]
 fn a_token_comes_back() {

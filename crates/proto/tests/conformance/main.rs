@@ -5,6 +5,7 @@
 
 mod data;
 mod ending;
+mod mtu;
 mod opening;
 mod peer;
 mod unreachable;
