@@ -10,9 +10,10 @@
 //! watched closely, as the next acknowledgement or nap of the service thread sends it.
 //!
 //! What gathered leaves with the next send after the quantum, with the next receive or turn of the connection, with
-//! [`Engine::flush`](crate::Engine::flush), or by the service thread, which is called once per burst and then watches
-//! every [`WATCH_NAP`]; so nothing waits longer than about [`WATCH_NAP`] + [`QUANTUM_BUSY`], far below the 1 ms of
-//! [CDP-COA-7].
+//! [`Engine::flush`](crate::Engine::flush), or by the service thread, which is called once per burst and then watches: the
+//! longer the burst, in which the sends themselves see to it, the seldomer, as each look may take the processor from who sends.
+//! So what is last waits for an eighth of its burst at most, and never longer than about [`WATCH_NAP_MAX`] + [`QUANTUM_BUSY`],
+//! below the 1 ms of [CDP-COA-7].
 //!
 //! Races:
 //! * Listed slot against a sleep without limit: the service thread first says how it will sleep, then looks at the list
@@ -75,8 +76,11 @@ const UNSENT_BYTES_MAX: usize = 256 << 10;
 const CORK_BYTES: usize = crate::outbox::BATCH_BYTES;
 /// How long after a transmission the rest of a stream waits for that.
 const CORK_TIME: Duration = Duration::from_micros(20);
-/// How often the service thread looks while messages gather.
-pub(crate) const WATCH_NAP: Duration = Duration::from_micros(60);
+/// How often the service thread looks while messages gather, in a short burst and in a long one.
+const WATCH_NAP: Duration = Duration::from_micros(60);
+const WATCH_NAP_MAX: Duration = Duration::from_micros(480);
+/// A look is put off for such a part of the burst's age.
+const WATCH_PART: u32 = 8;
 /// How long it keeps looking after the last burst.
 const WATCH_TIME: Duration = Duration::from_millis(2);
 
@@ -85,9 +89,16 @@ pub(crate) fn is_watching(port: &Port, now: Instant) -> bool {
     port.watches_gathering_until.load(Ordering::Relaxed) > now.as_nanos()
 }
 
+/// How long until the service thread looks at what gathers.
+pub(crate) fn watch_nap(port: &Port, now: Instant) -> Duration {
+    let burst = now - Instant::from_nanos(port.gathers_since.load(Ordering::Relaxed));
+    (burst / WATCH_PART).clamp(WATCH_NAP, WATCH_NAP_MAX)
+}
+
 /// When a thread of the engine that sleeps is to look at what gathers; `None` if nothing does.
 pub(crate) fn next_look(port: &Port, now: Instant) -> Option<Instant> {
-    (is_watching(port, now) || !port.gathering.lock().is_empty()).then(|| now + WATCH_NAP)
+    let has_gathered = is_watching(port, now) || !port.gathering.lock().is_empty();
+    has_gathered.then(|| now + watch_nap(port, now))
 }
 
 /// Puts the slot into the port's list, unless it is there.
@@ -155,6 +166,7 @@ impl Core {
         let watched = port.watches_gathering_until.swap((now + WATCH_TIME).as_nanos(), Ordering::Relaxed);
         list(port, slot, now);
         if watched < now.as_nanos() {
+            port.gathers_since.store(now.as_nanos(), Ordering::Relaxed);
             port.call_service();
         }
     }

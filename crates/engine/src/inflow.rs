@@ -8,7 +8,7 @@
 //! less than half of what would have come has held up a sender whose window is small, and one that took longer than
 //! [`DOZE_MAX`] was on a processor that others want: then there is none for [`PENANCE`].
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use weft_base::Instant;
@@ -25,6 +25,8 @@ const WINDOW: Duration = Duration::from_millis(1);
 const FLOOD_PER_MS: u64 = 160;
 /// How long after a doze that did harm there is no other one.
 const PENANCE: Duration = Duration::from_millis(100);
+/// So many such dozes one after the other tell that it was not by chance: the sender may have lost its processor for a moment.
+const HARMFUL_MAX: u32 = 3;
 
 /// What came in since; under the lock of the turn.
 pub(crate) struct Window {
@@ -46,6 +48,8 @@ pub(crate) struct Inflow {
     packets: Tally,
     /// When a user thread last sent something, in nanoseconds.
     sent_at: AtomicU64,
+    /// Dozes in a row that did harm.
+    harmful: AtomicU32,
     /// Until when nobody dozes, in nanoseconds.
     awake_until: AtomicU64,
 }
@@ -95,7 +99,10 @@ impl Inflow {
     pub(crate) fn note_doze(&self, begin: Instant, packets: u64, packets_max: usize, now: Instant) {
         let slept = now - begin;
         let expected = expected(self.flood_per_ms.load(Ordering::Relaxed), slept);
-        if slept > DOZE_MAX || packets < expected.min(packets_max as u64) / 2 {
+        if slept <= DOZE_MAX && packets >= expected.min(packets_max as u64) / 2 {
+            self.harmful.store(0, Ordering::Relaxed);
+        } else if self.harmful.fetch_add(1, Ordering::Relaxed) + 1 >= HARMFUL_MAX {
+            self.harmful.store(0, Ordering::Relaxed);
             self.flood_per_ms.store(0, Ordering::Relaxed);
             self.awake_until.store((now + PENANCE).as_nanos(), Ordering::Relaxed);
         }
@@ -159,13 +166,18 @@ mod tests {
     }
 
     #[test]
-    fn a_doze_that_held_up_the_sender_is_the_last_for_a_while() {
+    fn dozes_that_held_up_the_sender_are_the_last_for_a_while() {
         let inflow = Inflow::default();
         let mut window = play(&inflow, 100); // one a microsecond
         inflow.note_doze(us(1_000), 50, 256, us(1_100));
         assert!(inflow.is_flooded(), "half of the packets came");
         inflow.note_doze(us(1_000), 128, 256, us(1_250));
         assert!(inflow.is_flooded(), "half of what a turn takes came");
+        (0..2).for_each(|_| inflow.note_doze(us(1_000), 49, 256, us(1_100)));
+        assert!(inflow.is_flooded(), "by chance");
+        inflow.note_doze(us(1_000), 50, 256, us(1_100));
+        (0..2).for_each(|_| inflow.note_doze(us(1_000), 49, 256, us(1_100)));
+        assert!(inflow.is_flooded(), "not in a row");
         inflow.note_doze(us(1_000), 49, 256, us(1_100));
         assert!(!inflow.is_flooded());
         (11..=1_000).for_each(|turn| inflow.note(&mut window, 100, us(100 * turn)));

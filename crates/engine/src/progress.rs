@@ -34,7 +34,7 @@ use weft_sync::{Parker, SpinLock, Unparker, scheduler};
 use crate::clock;
 use crate::core::Core;
 use crate::inflow::DOZE;
-use crate::port::{Lead, Port, Signal, TURN_PACKETS};
+use crate::port::{Lead, Port, Reliance, Signal, TURN_PACKETS};
 use crate::turn::Runner;
 use crate::waiters::{Interest, Waiters};
 
@@ -214,11 +214,12 @@ impl Core {
     /// take in a flood it naps instead.
     fn lead(&self, port: &Port, lead: &Lead<'_>, condition: Condition<'_>, sleeper: &Sleeper) {
         *sleeper.thread.signal.lock() = Some(port.signal().clone());
-        let mut looked_at = clock::now();
+        let mut reliance = Reliance::new(port, clock::now());
+        let mut is_link_ready = false;
         loop {
-            let is_served = port.inflow.is_flooded() && port.is_served_since(looked_at);
-            looked_at = clock::now();
-            if !is_served && self.try_turn(port, Runner::User, looked_at).is_none() {
+            let now = clock::now();
+            let nap = reliance.nap(port, is_link_ready, now);
+            if nap.is_none() && self.try_turn(port, Runner::User, now).is_none() {
                 // Somebody is in the midst of a turn, and may need this processor to end it.
                 std::thread::yield_now();
             }
@@ -227,11 +228,13 @@ impl Core {
             if condition.holds() || condition.is_late(now) {
                 break;
             }
-            if is_served {
-                lead.nap(now, condition.deadline);
-            } else {
-                lead.sleep(now, condition.deadline, || condition.holds());
-            }
+            is_link_ready = match nap {
+                Some(nap) => {
+                    lead.nap(nap, now, condition.deadline);
+                    false
+                }
+                None => lead.sleep(now, condition.deadline, || condition.holds()),
+            };
         }
         *sleeper.thread.signal.lock() = None;
     }

@@ -17,7 +17,7 @@ use weft_sync::Parker;
 
 use crate::clock;
 use crate::core::Core;
-use crate::gather::{WATCH_NAP, is_watching, next_look};
+use crate::gather::{is_watching, next_look, watch_nap};
 use crate::port::{Port, Service};
 use crate::progress::poll_again;
 use crate::turn::Runner;
@@ -57,7 +57,7 @@ fn is_user_present(port: &Port, now: Instant) -> bool {
 
 fn nap(port: &Port, parker: &Parker, now: Instant) {
     port.set_service(Service::Napping);
-    parker.park_timeout(if is_watching(port, now) { WATCH_NAP } else { PRESENCE });
+    parker.park_timeout(if is_watching(port, now) { watch_nap(port, now) } else { PRESENCE });
 }
 
 /// Leads until a user thread wants to, or runs turns itself. False if somebody else leads.
@@ -124,7 +124,7 @@ pub(crate) fn work(core: &Arc<Core>, index: usize, number: usize, spin: bool) {
 fn rest(core: &Arc<Core>, port: &Port, parker: &Parker) {
     let now = clock::now();
     let Some(lead) = port.try_lead() else {
-        parker.park_timeout(next_look(port, now).map_or(PRESENCE, |_| WATCH_NAP));
+        parker.park_timeout(next_look(port, now).map_or(PRESENCE, |look| look - now));
         return;
     };
     lead.sleep(now, next_look(port, now), || core.is_stopping.load(Ordering::SeqCst));

@@ -53,6 +53,9 @@ pub(crate) fn receive(port: &Port, turn: &mut Turn, runner: Runner, now: Instant
     port.counters.turns.add(1);
     if count > 0 {
         port.counters.busy_turns.add(1);
+        if runner == Runner::Waiter {
+            port.counters.waiters_busy_turns.add(1);
+        }
         port.inflow.note(&mut turn.window, count, now);
     }
     count

@@ -11,9 +11,14 @@ use weft_link::Interest as LinkInterest;
 use super::signal::Signal;
 use super::{Port, Service};
 
-/// How long a leader leaves the link to threads that run turns, before it looks whether they did: for up to twice as long a
-/// packet may lie there, or a timer be due, after such a thread has gone back to its own work.
+/// How long a leader leaves the link to threads that run turns, before it looks whether they did, at first and after naps in which
+/// they did: for so long a packet may lie there, or a timer be due, after such a thread has gone back to its own work.
 const LEADERS_NAP: Duration = Duration::from_micros(250);
+const LEADERS_NAP_MAX: Duration = Duration::from_micros(500);
+/// They did if threads that wait, and poll meanwhile, brought something this often.
+const SERVED_EVERY: Duration = Duration::from_micros(50);
+/// How long a leader stays at the link after a nap in which it was not.
+const DISTRUST: Duration = Duration::from_millis(10);
 
 impl Port {
     /// What ends the leader's sleep.
@@ -50,12 +55,62 @@ impl Port {
     }
 
     /// Whether a user thread has run a turn after `at`, and none has fallen asleep since.
-    pub(crate) fn is_served_since(&self, at: Instant) -> bool {
+    fn is_served_since(&self, at: Instant) -> bool {
         self.served_at.load(Ordering::Relaxed) > at.as_nanos()
+    }
+
+    /// Whether a thread that ran turns has fallen asleep since.
+    fn is_deserted(&self) -> bool {
+        self.served_at.load(Ordering::Relaxed) == 0
     }
 
     pub(crate) fn unfollow(&self, waker: &task::Waker) {
         self.followers.lock().retain(|other| !other.will_wake(waker));
+    }
+}
+
+/// How far a leader relies on other threads. One that is woken for each packet that another polls for costs the sender its waking,
+/// and the other thread its processor, where both have the same; one that naps may be late.
+pub(crate) struct Reliance {
+    looked_at: Instant,
+    /// [`PortCounters::waiters_busy_turns`](super::PortCounters) at that time.
+    turns: u64,
+    /// The next nap.
+    nap: Duration,
+    has_napped: bool,
+    none_until: Instant,
+}
+
+impl Reliance {
+    pub(crate) fn new(port: &Port, now: Instant) -> Self {
+        let turns = port.counters.waiters_busy_turns.get();
+        Self { looked_at: now, turns, nap: LEADERS_NAP, has_napped: false, none_until: Instant::ZERO }
+    }
+
+    /// The leader looks at `now`, `woken` by the link or not: how long it may nap, as others take in what comes.
+    pub(crate) fn nap(&mut self, port: &Port, woken: bool, now: Instant) -> Option<Duration> {
+        let looked_at = std::mem::replace(&mut self.looked_at, now);
+        let turns = port.counters.waiters_busy_turns.get();
+        let brought = turns - std::mem::replace(&mut self.turns, turns);
+        let is_served = if std::mem::take(&mut self.has_napped) && !port.is_deserted() {
+            u128::from(brought) >= (now - looked_at).as_nanos() / SERVED_EVERY.as_nanos()
+                || self.distrust(now)
+        } else {
+            // a nap will tell how much they bring
+            woken && brought > 0 && now >= self.none_until
+        };
+        if !is_served && !(port.inflow.is_flooded() && port.is_served_since(looked_at)) {
+            self.nap = LEADERS_NAP;
+            return None;
+        }
+        self.has_napped = true;
+        let longer = (2 * self.nap).min(LEADERS_NAP_MAX);
+        Some(std::mem::replace(&mut self.nap, longer))
+    }
+
+    fn distrust(&mut self, now: Instant) -> bool {
+        self.none_until = now + DISTRUST;
+        false
     }
 }
 
@@ -66,8 +121,8 @@ pub(crate) struct Lead<'a> {
 
 impl Lead<'_> {
     /// Sleeps until the link has packets, somebody signals, a timer is due, or `limit` is reached. `is_called` is asked
-    /// once more after others can see that this thread sleeps.
-    pub(crate) fn sleep(&self, now: Instant, limit: Option<Instant>, is_called: impl Fn() -> bool) {
+    /// once more after others can see that this thread sleeps. Whether the link had packets.
+    pub(crate) fn sleep(&self, now: Instant, limit: Option<Instant>, is_called: impl Fn() -> bool) -> bool {
         let port = self.port;
         let mut until = limit.map_or(u64::MAX, Instant::as_nanos);
         if let Some(due) = port.link.next_due() {
@@ -89,17 +144,18 @@ impl Lead<'_> {
         }
         port.sleeps_until.store(0, Ordering::SeqCst);
         port.signal.lower(fds[0].is_ready);
+        fds[1..].iter().any(|fd| fd.is_ready && fd.fd != own)
     }
 
-    /// Leaves the link to threads that run turns: sleeps for a while, until somebody signals, one of them falls asleep, or
+    /// Leaves the link to threads that run turns: sleeps for `nap`, until somebody signals, one of them falls asleep, or
     /// `limit` is reached. False if nobody serves the link any more: then there is no nap.
-    pub(crate) fn nap(&self, now: Instant, limit: Option<Instant>) -> bool {
+    pub(crate) fn nap(&self, nap: Duration, now: Instant, limit: Option<Instant>) -> bool {
         let port = self.port;
-        let limit = limit.map_or(LEADERS_NAP, |limit| limit.saturating_since(now).min(LEADERS_NAP));
+        let limit = limit.map_or(nap, |limit| limit.saturating_since(now).min(nap));
         let mut own = [LinkInterest::readable(port.signal.fd())];
         port.is_napping.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let is_served = port.served_at.load(Ordering::Relaxed) != 0;
+        let is_served = !port.is_deserted();
         if is_served {
             let _ = weft_link::wait_for(&mut own, Some(limit));
         }
@@ -132,11 +188,63 @@ mod tests {
     use super::*;
     use crate::clock;
 
+    const US: Duration = Duration::from_micros(1);
+
+    fn port() -> Port {
+        let link = Arc::new(Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap());
+        Port::new(0, link, clock::now(), Duration::ZERO, 0).unwrap()
+    }
+
+    /// A thread that waits brings so much in the `time` since `now`, and then the leader looks.
+    fn look(
+        reliance: &mut Reliance,
+        port: &Port,
+        now: &mut Instant,
+        time: Duration,
+        busy_turns: u64,
+    ) -> Option<u32> {
+        *now += time;
+        port.note_user_turn(*now);
+        port.counters.waiters_busy_turns.add(busy_turns);
+        reliance.nap(port, true, *now).map(|nap| u32::try_from(nap.as_micros()).unwrap())
+    }
+
+    #[test]
+    fn a_leader_relies_on_threads_that_poll_as_long_as_they_bring_what_comes() {
+        let (port, mut now) = (port(), clock::now());
+        let mut reliance = Reliance::new(&port, now);
+        let mut look = |time, busy_turns| look(&mut reliance, &port, &mut now, time, busy_turns);
+        assert_eq!(look(300 * US, 0), None, "nobody else took what woke it");
+        assert_eq!(look(300 * US, 1), Some(250), "somebody did");
+        assert_eq!(
+            (look(300 * US, 6), look(550 * US, 11), look(550 * US, 11)),
+            (Some(500), Some(500), Some(500))
+        );
+        assert_eq!(look(550 * US, 10), None, "seldomer than every 50 µs");
+        assert_eq!(
+            (look(1_000 * US, 500), look(8_999 * US, 500)),
+            (None, None),
+            "it is not relied on for 10 ms"
+        );
+        assert_eq!(look(US, 1), Some(250), "until it is tried again");
+    }
+
+    /// That a thread falls asleep says nothing of how it polled.
+    #[test]
+    fn a_leader_is_back_when_who_polled_falls_asleep() {
+        let (port, mut now) = (port(), clock::now());
+        let mut reliance = Reliance::new(&port, now);
+        assert_eq!(look(&mut reliance, &port, &mut now, 300 * US, 1), Some(250));
+        port.follow(task::Waker::noop().clone());
+        now += US;
+        assert_eq!(reliance.nap(&port, false, now), None);
+        assert_eq!(look(&mut reliance, &port, &mut now, US, 1), Some(250), "without a delay");
+    }
+
     /// A thread held up between the flag and the write of a signal writes after the leader took the flag down.
     #[test]
     fn a_late_signal_ends_one_sleep_and_not_every_other() {
-        let link = Arc::new(Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap());
-        let port = Port::new(0, link, clock::now(), Duration::ZERO, 0).unwrap();
+        let port = port();
         let lead = port.try_lead().unwrap();
         port.signal.write_late();
         lead.sleep(clock::now(), None, || false);
@@ -148,21 +256,20 @@ mod tests {
 
     #[test]
     fn a_thread_that_falls_asleep_ends_the_leaders_nap() {
-        let link = Arc::new(Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap());
-        let port = Port::new(0, link, clock::now(), Duration::ZERO, 0).unwrap();
+        let port = port();
         let lead = port.try_lead().unwrap();
         let begin = clock::now();
         let later = begin + Duration::from_nanos(1);
-        assert!(!lead.nap(begin, None), "nobody has run a turn");
+        assert!(!lead.nap(LEADERS_NAP, begin, None), "nobody has run a turn");
 
         port.note_user_turn(later);
         assert!(port.is_served_since(begin) && !port.is_served_since(later));
-        assert!(lead.nap(begin, None));
+        assert!(lead.nap(LEADERS_NAP, begin, None));
 
         port.is_napping.store(true, Ordering::Relaxed); // as another thread sees it meanwhile
         port.follow(task::Waker::noop().clone());
         assert!(port.signal.is_raised(), "the leader is woken");
         assert!(!port.is_served_since(begin));
-        assert!(!lead.nap(begin, None), "it takes over");
+        assert!(!lead.nap(LEADERS_NAP, begin, None), "it takes over");
     }
 }

@@ -26,7 +26,7 @@ mod lead;
 mod signal;
 mod timers;
 
-pub(crate) use lead::Lead;
+pub(crate) use lead::{Lead, Reliance};
 pub(crate) use signal::Signal;
 
 /// Packets one turn takes from the link.
@@ -62,6 +62,8 @@ pub(crate) struct PortCounters {
     /// Under the turn's lock.
     pub(crate) turns: Tally,
     pub(crate) busy_turns: Tally,
+    /// Those of threads that wait.
+    pub(crate) waiters_busy_turns: Tally,
     /// From several threads, seldom.
     pub(crate) backlogged: AtomicU64,
     pub(crate) sleeps: AtomicU64,
@@ -104,6 +106,8 @@ pub(crate) struct Port {
     pub(crate) spin_ns: AtomicU64,
     /// Slots in which messages gather for common packets.
     pub(crate) gathering: SpinLock<Vec<Arc<Slot>>>,
+    /// Since when messages gather in one burst, in nanoseconds.
+    pub(crate) gathers_since: AtomicU64,
     /// Until when the service thread watches over them closely, in nanoseconds.
     pub(crate) watches_gathering_until: AtomicU64,
     pub(crate) inflow: Inflow,
@@ -149,6 +153,7 @@ impl Port {
             is_napping: AtomicBool::new(false),
             spin_ns: AtomicU64::new(u64::try_from(spin.as_nanos()).unwrap_or(u64::MAX)),
             gathering: SpinLock::default(),
+            gathers_since: AtomicU64::new(0),
             watches_gathering_until: AtomicU64::new(0),
             inflow: Inflow::default(),
             counters: PortCounters::default(),
