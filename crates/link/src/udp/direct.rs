@@ -67,7 +67,7 @@ impl Direct {
         }
     }
 
-    fn set_mode(&self, mode: Mode) {
+    pub(super) fn set_mode(&self, mode: Mode) {
         self.mode.store(mode as u8, Ordering::Relaxed);
     }
 
@@ -75,18 +75,6 @@ impl Direct {
     #[inline]
     pub(super) fn connecting(&self) -> u32 {
         self.connecting.load(Ordering::Acquire)
-    }
-
-    /// What comes from its peer comes one at a time now.
-    pub(super) fn note_ebb(&self) {
-        self.set_mode(Mode::On);
-    }
-
-    /// The socket is empty: if its peer uses the shared one again, nothing more comes.
-    pub(super) fn note_empty(&self) {
-        if self.mode() == Mode::Ending {
-            self.set_mode(Mode::Off);
-        }
     }
 
     /// The descriptor, once there is one.

