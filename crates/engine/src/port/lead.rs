@@ -99,7 +99,7 @@ impl Reliance {
             // a nap will tell how much they bring
             woken && brought > 0 && now >= self.none_until
         };
-        if !is_served && !(port.inflow.is_flooded() && port.is_served_since(looked_at)) {
+        if !(is_served || port.inflow.is_flooded() && port.is_served_since(looked_at)) {
             self.nap = LEADERS_NAP;
             return None;
         }
