@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weft_base::{Port, Service};
-use weft_socket::Node;
+use weft_socket::{Node, Socket};
 
 use super::peer::{Line, Places};
 use super::points::{Contender, Load, Points, Window};
@@ -67,16 +67,15 @@ impl Lines {
         };
         let messages = connect(messages_port, Service::Datagram)?;
         let bulk = connect(bulk_port, Service::Stream)?;
-        let mss = bulk.stats().mss;
         let (tcp, tcp_control) = Tcp::connect(places.tcp).map_err(|error| rival_failed("TCP", &error))?;
         let udp = Udp::connect(places.udp).map_err(|error| rival_failed("UDP", &error))?;
         Ok(Self {
             messages: Box::new(messages),
-            bulk: Box::new(bulk),
             tcp: Box::new(tcp),
             udp: Box::new(udp),
             tcp_control,
-            mss,
+            mss: settled_mss(&bulk),
+            bulk: Box::new(bulk),
         })
     }
 
@@ -111,6 +110,12 @@ pub(super) fn measure(
         }
     }
     Ok(points)
+}
+
+/// The largest data segment, when there was time to prove larger ones than the first.
+fn settled_mss(socket: &Socket) -> u16 {
+    thread::sleep(WARM_UP);
+    socket.stats().mss
 }
 
 /// Each round begins with another contender, so that none always comes first.

@@ -139,11 +139,12 @@ impl Client<'_> {
             .into_iter()
             .map(|socket| Flow::start(socket, &self.request, sends, receives, &stop))
             .collect();
-        let test = Test::new(&self.request, self.target, &flows[0].socket.stats());
+        let mut test = Test::new(&self.request, self.target, &flows[0].socket.stats());
         if !self.args.json {
             test.head().iter().for_each(|line| say::line(line));
         }
         let intervals = self.watch(control, &flows, started_at, interrupted);
+        test.note_end(&flows[0].socket.stats());
         stop.store(true, Ordering::Relaxed);
         let sent: Vec<(u64, Option<String>)> = flows.iter_mut().map(Flow::finish_sending).collect();
         let cpu = CpuTime::now().since(cpu_before, started_at.elapsed());

@@ -21,6 +21,7 @@ pub(super) struct Test {
     parallel: u32,
     seconds: Option<f64>,
     bytes_per_connection: Option<u64>,
+    /// Of the first connection, at the end: larger packets are proved while the test runs.
     mss: u16,
     congestion: String,
 }
@@ -41,6 +42,10 @@ impl Test {
         }
     }
 
+    pub(super) fn note_end(&mut self, stats: &SocketStats) {
+        self.mss = stats.mss;
+    }
+
     pub(super) fn head(&self) -> [String; 2] {
         let (service, unit) = match self.service {
             Service::Stream => ("stream", "writes"),
@@ -58,8 +63,8 @@ impl Test {
         };
         [
             format!(
-                "{service} {direction} {}: {connections}, {unit} of {} B, packets of {} B, {}",
-                self.target, self.size_bytes, self.mss, self.congestion
+                "{service} {direction} {}: {connections}, {unit} of {} B, {}",
+                self.target, self.size_bytes, self.congestion
             ),
             format!(
                 "{:>15}  {:>10}  {:>12}  {:>10}  {:>8}  {:>9}  {:>7}",
@@ -207,7 +212,7 @@ impl Sum {
         }
     }
 
-    fn lines(&self, from: &str, to: &str, is_datagram: bool) -> [String; 2] {
+    fn lines(&self, from: &str, to: &str, is_datagram: bool, mss: u16) -> [String; 2] {
         let messages = if is_datagram {
             format!(", {} messages/s", units::count(self.messages_per_second))
         } else {
@@ -220,7 +225,7 @@ impl Sum {
                 units::bit_rate(self.received_bits_per_second)
             ),
             format!(
-                "    {} packets, {} sent again ({:.3} %), {} lost, {} time-outs, limited by {}",
+                "    {} packets of up to {mss} B, {} sent again ({:.3} %), {} lost, {} time-outs, limited by {}",
                 self.packets_sent,
                 self.retransmitted,
                 self.retransmitted_share * 100.0,
@@ -270,13 +275,13 @@ impl Report {
     }
 
     pub(super) fn lines(&self) -> Vec<String> {
-        let is_datagram = self.test.service == Service::Datagram;
+        let (is_datagram, mss) = (self.test.service == Service::Datagram, self.test.mss);
         let mut lines = vec![String::new()];
         if let Some(sum) = &self.to_server {
-            lines.extend(sum.lines("client", "server", is_datagram));
+            lines.extend(sum.lines("client", "server", is_datagram, mss));
         }
         if let Some(sum) = &self.to_client {
-            lines.extend(sum.lines("server", "client", is_datagram));
+            lines.extend(sum.lines("server", "client", is_datagram, mss));
         }
         lines.push(format!(
             "processor: client {}, server {}",
@@ -313,7 +318,7 @@ mod tests {
         assert!((sum.sent_bits_per_second - 4000.0).abs() < 1e-6);
         assert!((sum.received_bits_per_second - 2000.0).abs() < 1e-6);
         assert!((sum.retransmitted_share - 0.01).abs() < 1e-9);
-        let text = sum.lines("client", "server", true).join("\n");
+        let text = sum.lines("client", "server", true, 1444).join("\n");
         assert!(text.contains("20 sent again (1.000 %)") && text.contains("limited by path loss"), "{text}");
         assert!(text.contains("50 messages/s"), "{text}");
     }
