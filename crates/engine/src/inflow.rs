@@ -6,7 +6,7 @@
 //! A doze costs its length in latency, so it must not matter: a port is flooded when more than [`FLOOD_PER_MS`] packets came in each
 //! millisecond of the last window, and no user thread sent anything in it that the peer might wait to answer. And a doze that finds
 //! less than half of what would have come has held up a sender whose window is small, and one that took longer than
-//! [`DOZE_MAX`] was on a processor that others want: then there is none for [`PENANCE`].
+//! [`DOZE_MAX`] was on a processor that others want: after [`HARMFUL_MAX`] of these in a row there is none for [`PENANCE`].
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,9 +23,9 @@ const DOZE_MAX: Duration = Duration::from_micros(250);
 const WINDOW: Duration = Duration::from_millis(1);
 /// Packets in a millisecond from which on the port is flooded: 1.8 Gbit/s of full packets.
 const FLOOD_PER_MS: u64 = 160;
-/// How long after a doze that did harm there is no other one.
+/// How long after dozes that did harm there is no other one.
 const PENANCE: Duration = Duration::from_millis(100);
-/// So many such dozes one after the other tell that it was not by chance: the sender may have lost its processor for a moment.
+/// So many one after the other were not by chance, as where the sender lost its processor for a moment.
 const HARMFUL_MAX: u32 = 3;
 
 /// What came in since; under the lock of the turn.

@@ -8,10 +8,10 @@
 //! of the settings, as sleeping and waking may be what made it so long; after a longer one the spin halves, down to a
 //! sixteenth. So a conversation never falls asleep for good, and a thread that waits for minutes burns microseconds.
 //!
-//! While a port is flooded (see `inflow`) who finds nothing dozes instead of polling on. And if another thread runs turns
-//! meanwhile, the leader stays off the link, where every packet would wake it for nothing and at its sender's expense: it naps, for
-//! `LEADERS_NAP` at most; whoever makes its condition true ends the nap, and so does a thread that falls
-//! asleep itself.
+//! While a port is flooded (see `inflow`) who finds nothing dozes instead of polling on. And if another thread takes in what comes,
+//! in a flood or because it waits and polls, the leader stays off the link, where every packet would wake it for nothing and at its
+//! sender's expense: it naps, for half a millisecond at most (`port::Reliance`); whoever makes its condition true ends the nap, and so
+//! does a thread that falls asleep itself.
 //!
 //! Races:
 //! * Condition against sleep: the waiter registers its waker, then looks at the condition again; see `waiters`. Several

@@ -64,6 +64,15 @@ impl Port {
         self.served_at.load(Ordering::Relaxed) == 0
     }
 
+    /// Leaders stay at the link until then.
+    fn distrust_until(&self, until: Instant) {
+        self.distrusted_until.store(until.as_nanos(), Ordering::Relaxed);
+    }
+
+    fn is_distrusted(&self, now: Instant) -> bool {
+        now.as_nanos() < self.distrusted_until.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn unfollow(&self, waker: &task::Waker) {
         self.followers.lock().retain(|other| !other.will_wake(waker));
     }
@@ -78,13 +87,12 @@ pub(crate) struct Reliance {
     /// The next nap.
     nap: Duration,
     has_napped: bool,
-    none_until: Instant,
 }
 
 impl Reliance {
     pub(crate) fn new(port: &Port, now: Instant) -> Self {
         let turns = port.counters.waiters_busy_turns.get();
-        Self { looked_at: now, turns, nap: LEADERS_NAP, has_napped: false, none_until: Instant::ZERO }
+        Self { looked_at: now, turns, nap: LEADERS_NAP, has_napped: false }
     }
 
     /// The leader looks at `now`, `woken` by the link or not: how long it may nap, as others take in what comes.
@@ -92,12 +100,17 @@ impl Reliance {
         let looked_at = std::mem::replace(&mut self.looked_at, now);
         let turns = port.counters.waiters_busy_turns.get();
         let brought = turns - std::mem::replace(&mut self.turns, turns);
-        let is_served = if std::mem::take(&mut self.has_napped) && !port.is_deserted() {
-            u128::from(brought) >= (now - looked_at).as_nanos() / SERVED_EVERY.as_nanos()
-                || self.distrust(now)
+        let is_served = if std::mem::take(&mut self.has_napped) {
+            let is_served = u128::from(brought) > (now - looked_at).as_nanos() / SERVED_EVERY.as_nanos();
+            port.distrust_until(if is_served { Instant::ZERO } else { now + DISTRUST });
+            is_served && !port.is_deserted()
         } else {
-            // a nap will tell how much they bring
-            woken && brought > 0 && now >= self.none_until
+            let may_try = woken && brought > 0 && !port.is_distrusted(now);
+            if may_try {
+                // until the nap tells, which it does not if it is the last one of this wait
+                port.distrust_until(now + DISTRUST);
+            }
+            may_try
         };
         if !(is_served || port.inflow.is_flooded() && port.is_served_since(looked_at)) {
             self.nap = LEADERS_NAP;
@@ -106,11 +119,6 @@ impl Reliance {
         self.has_napped = true;
         let longer = (2 * self.nap).min(LEADERS_NAP_MAX);
         Some(std::mem::replace(&mut self.nap, longer))
-    }
-
-    fn distrust(&mut self, now: Instant) -> bool {
-        self.none_until = now + DISTRUST;
-        false
     }
 }
 
@@ -217,10 +225,10 @@ mod tests {
         assert_eq!(look(300 * US, 0), None, "nobody else took what woke it");
         assert_eq!(look(300 * US, 1), Some(250), "somebody did");
         assert_eq!(
-            (look(300 * US, 6), look(550 * US, 11), look(550 * US, 11)),
+            (look(300 * US, 7), look(550 * US, 12), look(550 * US, 12)),
             (Some(500), Some(500), Some(500))
         );
-        assert_eq!(look(550 * US, 10), None, "seldomer than every 50 µs");
+        assert_eq!(look(550 * US, 11), None, "seldomer than every 50 µs");
         assert_eq!(
             (look(1_000 * US, 500), look(8_999 * US, 500)),
             (None, None),
@@ -229,16 +237,33 @@ mod tests {
         assert_eq!(look(US, 1), Some(250), "until it is tried again");
     }
 
-    /// That a thread falls asleep says nothing of how it polled.
+    /// A thread that computes between requests makes the condition of the leader true, which waits anew, again and again.
+    #[test]
+    fn leaders_one_after_the_other_try_no_more_than_one() {
+        let (port, mut now) = (port(), clock::now());
+        let mut naps = (0..100).map(|_| {
+            let mut reliance = Reliance::new(&port, now);
+            look(&mut reliance, &port, &mut now, 100 * US, 1)
+        });
+        assert_eq!(naps.next().unwrap(), Some(250));
+        assert!(naps.by_ref().take(98).all(|nap| nap.is_none()));
+        assert_eq!(naps.next().unwrap(), None);
+    }
+
     #[test]
     fn a_leader_is_back_when_who_polled_falls_asleep() {
         let (port, mut now) = (port(), clock::now());
         let mut reliance = Reliance::new(&port, now);
         assert_eq!(look(&mut reliance, &port, &mut now, 300 * US, 1), Some(250));
         port.follow(task::Waker::noop().clone());
-        now += US;
+        port.counters.waiters_busy_turns.add(3);
+        now += 100 * US;
         assert_eq!(reliance.nap(&port, false, now), None);
-        assert_eq!(look(&mut reliance, &port, &mut now, US, 1), Some(250), "without a delay");
+        assert_eq!(look(&mut reliance, &port, &mut now, US, 1), Some(250), "it had brought enough");
+        port.follow(task::Waker::noop().clone());
+        now += 10 * US;
+        assert_eq!(reliance.nap(&port, false, now), None);
+        assert_eq!(look(&mut reliance, &port, &mut now, US, 1), None, "it had brought nothing");
     }
 
     /// A thread held up between the flag and the write of a signal writes after the leader took the flag down.

@@ -100,6 +100,8 @@ pub(crate) struct Port {
     pub(crate) user_turn_at: AtomicU64,
     /// The same, or 0 if a thread has fallen asleep since: the leader may have to take over.
     served_at: AtomicU64,
+    /// Until when leaders stay at the link, as others have been seen not to serve it, in nanoseconds.
+    distrusted_until: AtomicU64,
     /// The leader leaves the link to threads that run turns.
     is_napping: AtomicBool,
     /// Longest spin at present, in nanoseconds: see `progress`.
@@ -150,6 +152,7 @@ impl Port {
             is_watched: AtomicBool::new(false),
             user_turn_at: AtomicU64::new(0),
             served_at: AtomicU64::new(0),
+            distrusted_until: AtomicU64::new(0),
             is_napping: AtomicBool::new(false),
             spin_ns: AtomicU64::new(u64::try_from(spin.as_nanos()).unwrap_or(u64::MAX)),
             gathering: SpinLock::default(),
