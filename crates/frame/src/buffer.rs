@@ -24,6 +24,17 @@ impl FrameBuffer {
         Self { memory: (bytes > 0).then(|| Memory::zeroed(bytes)), len: 0, frozen: 0 }
     }
 
+    /// The same in whole pages of its own, for large packets that the system takes from where they lie: nobody else's
+    /// bytes come to lie in pages that it may still read. Where it gives no pages, they are as in any other buffer.
+    #[must_use]
+    pub fn with_pages(bytes: usize) -> Self {
+        let pages = (bytes > 0).then(|| Memory::of_pages(bytes)).flatten();
+        pages.map_or_else(
+            || Self::with_capacity(bytes),
+            |pages| Self { memory: Some(pages), len: 0, frozen: 0 },
+        )
+    }
+
     /// Bytes that there is room for in all.
     #[must_use]
     #[inline]

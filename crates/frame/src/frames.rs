@@ -43,6 +43,12 @@ impl Frames {
         is_next
     }
 
+    /// Whether they lie in [pages](crate::FrameBuffer::with_pages) that hold nothing else.
+    #[must_use]
+    pub fn is_pages(&self) -> bool {
+        self.memory.is_pages()
+    }
+
     /// Gives up the first `bytes`.
     ///
     /// # Panics

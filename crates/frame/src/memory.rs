@@ -1,29 +1,58 @@
 //! Bytes that one owner writes and many read.
 
-use std::cell::UnsafeCell;
 use std::ops::Range;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-/// A byte that may be written through a shared reference.
-#[repr(transparent)]
-struct Byte(UnsafeCell<u8>);
-
-// SAFETY: who reads or writes bytes keeps readers and the writer apart; see `Memory::bytes` and `Memory::write`.
-unsafe impl Sync for Byte {}
+use memmap2::{MmapOptions, MmapRaw};
 
 /// Zeroed bytes that stay where they are, and handles to them.
 #[derive(Clone)]
-pub(crate) struct Memory(Arc<[Byte]>);
+pub(crate) struct Memory(Arc<Place>);
+
+/// Bytes that are written through shared references, and so are never borrowed as a whole.
+struct Place {
+    start: *mut u8,
+    len: usize,
+    /// What gives them back, unless they are of the heap.
+    pages: Option<MmapRaw>,
+}
+
+// SAFETY: it owns the bytes, and who reads or writes them keeps readers and the writer apart; see `Memory::bytes` and
+// `Memory::write`.
+unsafe impl Send for Place {}
+// SAFETY: as above.
+unsafe impl Sync for Place {}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.pages.is_none() {
+            // SAFETY: they came out of such a box, and this is the last that knows of them.
+            drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.start, self.len)) });
+        }
+    }
+}
 
 impl Memory {
-    pub(crate) fn zeroed(bytes: usize) -> Self {
-        Self((0..bytes).map(|_| Byte(UnsafeCell::new(0))).collect())
+    pub(crate) fn zeroed(len: usize) -> Self {
+        let start = Box::into_raw(vec![0_u8; len].into_boxed_slice()).cast();
+        Self(Arc::new(Place { start, len, pages: None }))
+    }
+
+    /// Whole pages that hold nothing else, now or later: they go back to the system, which waits for all who read them.
+    pub(crate) fn of_pages(len: usize) -> Option<Self> {
+        let pages = MmapRaw::from(MmapOptions::new().len(len).populate().map_anon().ok()?);
+        Some(Self(Arc::new(Place { start: pages.as_mut_ptr(), len, pages: Some(pages) })))
+    }
+
+    pub(crate) fn is_pages(&self) -> bool {
+        self.0.pages.is_some()
     }
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.0.len
     }
 
     #[inline]
@@ -46,9 +75,9 @@ impl Memory {
     pub(crate) unsafe fn bytes(&self, range: Range<usize>) -> &[u8] {
         debug_assert!(range.start <= range.end && range.end <= self.len());
         // SAFETY: by the caller, it begins in the memory or at its end.
-        let start = unsafe { self.0.as_ptr().add(range.start) };
-        // SAFETY: a cell is as large as its byte, all are initialized, and the caller keeps writers away.
-        unsafe { std::slice::from_raw_parts(start.cast(), range.end - range.start) }
+        let start = unsafe { self.0.start.add(range.start) };
+        // SAFETY: all are initialized, and the caller keeps writers away.
+        unsafe { slice::from_raw_parts(start, range.end - range.start) }
     }
 
     /// Writes `bytes` from `at` on.
@@ -59,10 +88,9 @@ impl Memory {
     pub(crate) unsafe fn write(&self, at: usize, bytes: &[u8]) {
         debug_assert!(at + bytes.len() <= self.len());
         // SAFETY: by the caller, it begins in the memory or at its end.
-        let start = unsafe { self.0.as_ptr().add(at) };
-        let to = UnsafeCell::raw_get(start.cast::<UnsafeCell<u8>>());
-        // SAFETY: there are as many cells, whose bytes may be written through shared references, and the caller keeps all others
-        // away, so that `bytes`, which somebody may read, are not among them.
+        let to = unsafe { self.0.start.add(at) };
+        // SAFETY: there are as many bytes, and the caller keeps all others away, so that `bytes`, which somebody may read, are not
+        // among them.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 }

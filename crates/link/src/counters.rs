@@ -24,6 +24,7 @@ pub(crate) struct Counters {
     pub(crate) send_refused: Counter,
     pub(crate) gso_refused: Counter,
     pub(crate) sent_fragmentable: Counter,
+    pub(crate) sent_in_place: Counter,
 }
 
 impl Counters {
@@ -45,6 +46,7 @@ impl Counters {
             send_refused: self.send_refused.get(),
             gso_refused: self.gso_refused.get(),
             sent_fragmentable: self.sent_fragmentable.get(),
+            sent_in_place: self.sent_in_place.get(),
         }
     }
 

@@ -135,6 +135,8 @@ pub struct LinkStats {
     pub gso_refused: u64,
     /// Packets sent with fragmentation allowed.
     pub sent_fragmentable: u64,
+    /// Packets that the kernel took from where they lay, without a copy.
+    pub sent_in_place: u64,
 }
 
 impl<L: Link + ?Sized> Link for Arc<L> {

@@ -293,6 +293,13 @@ impl SendBatch {
         self.frame(&self.runs[at.run], at.skip)
     }
 
+    /// The packet at this place, if it lies in pages that hold nothing else.
+    #[inline]
+    pub(crate) fn in_pages(&self, at: Cursor) -> Option<&[u8]> {
+        let run = &self.runs[at.run];
+        run.is_in_pages().then(|| run.bytes(&self.heads, at.skip, 1).0)
+    }
+
     fn frame<'a>(&'a self, run: &'a Run, skip: usize) -> Frame<'a> {
         let (head, body) = run.bytes(&self.heads, skip, 1);
         Frame { to: run.to, head, body, may_fragment: run.may_fragment }

@@ -66,7 +66,8 @@ impl SendQueue {
     }
 
     /// What the open agreed on.
-    pub(crate) fn configure(&mut self, mss: u16, coalesce: bool, may_split: bool) {
+    pub(crate) fn configure(&mut self, mss: u16, coalesce: bool, may_split: bool, is_sealed: bool) {
+        self.chunks.set_sealed(is_sealed);
         self.may_split = may_split;
         self.mss = mss;
         // [CDP-STR-4] COALESCE is ignored in stream service

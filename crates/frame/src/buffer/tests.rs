@@ -108,3 +108,19 @@ fn readers_and_the_writer_keep_apart() {
         assert_eq!(write(), whole.join().unwrap());
     });
 }
+
+#[test]
+fn pages_are_filled_as_any_other_memory_and_begin_where_a_page_does() {
+    let mut buffer = FrameBuffer::with_pages(40_000);
+    assert_eq!((buffer.capacity(), buffer.get(0..0).as_ptr().addr() % 4096), (40_000, 0));
+    let start = buffer.skip(4);
+    buffer.put(&[1; 30_000]);
+    buffer.write(start, b"head");
+    buffer.freeze(30_004);
+    let frames = buffer.frames(0..30_004).to_frames();
+    let copy = buffer.clone();
+    drop(buffer);
+    assert!(frames.is_pages() && &frames[..4] == b"head" && frames[4..].iter().all(|&byte| byte == 1));
+    assert_eq!(copy.get(0..30_004), &frames[..]);
+    assert_eq!(FrameBuffer::with_pages(0).capacity(), 0);
+}

@@ -89,6 +89,12 @@ impl Run {
         }
     }
 
+    /// Whether its packets lie in pages that hold nothing else.
+    #[inline]
+    pub(super) fn is_in_pages(&self) -> bool {
+        matches!(&self.place, Place::Shared(frames) if frames.is_pages())
+    }
+
     /// Where in `all`, which holds the packets of the run, `count` of them from the one numbered `skip` on lie.
     fn part(&self, all: &Range<usize>, skip: usize, count: usize) -> Range<usize> {
         let start = all.start + skip * self.size;

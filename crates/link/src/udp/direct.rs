@@ -11,7 +11,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -118,14 +118,18 @@ impl Direct {
         }
     }
 
-    /// The descriptor to send to `to` by, for as long as the guard lives.
+    /// The socket to send to `to` by, for as long as the guard lives.
     #[inline]
-    pub(super) fn way_to(&self, to: SocketAddr) -> Option<(RawFd, MutexGuard<'_, Option<SocketAddr>>)> {
+    pub(super) fn way_to(
+        &self,
+        to: SocketAddr,
+    ) -> Option<(BorrowedFd<'_>, MutexGuard<'_, Option<SocketAddr>>)> {
         if !matches!(self.mode(), Mode::On | Mode::Flood) {
             return None;
         }
         let held = self.peer.try_lock().ok()?;
-        (*held == Some(to)).then_some((self.fd()?, held))
+        let socket = self.socket.get()?.as_ref()?;
+        (*held == Some(to)).then_some((socket.as_fd(), held))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<SocketAddr>> {

@@ -13,6 +13,7 @@ mod refusals;
 mod rhythm;
 mod scatter;
 mod send;
+mod splice;
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,6 +30,7 @@ use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, sock
 use direct::Direct;
 pub(crate) use origin::Origin;
 pub(crate) use rhythm::Rhythm;
+use splice::Splice;
 
 /// Bytes of the largest UDP datagram's data over IPv4.
 const DATAGRAM_BYTES_MAX: u32 = 65_507;
@@ -86,6 +88,7 @@ pub struct Udp {
     group_max: AtomicUsize,
     gro: bool,
     direct: Direct,
+    splice: Splice,
     buffer_bytes: usize,
     /// A call of a sender failed: the kernel may have kept messages about packets sent earlier.
     has_reports: AtomicBool,
@@ -151,6 +154,7 @@ impl Udp {
             group_max: AtomicUsize::new(if gso { group_max(&interfaces) } else { 1 }),
             gro,
             direct: Direct::new(wanted.direct),
+            splice: Splice::default(),
             buffer_bytes: wanted.buffer_bytes,
             has_reports: AtomicBool::new(false),
             fragmenting: Mutex::new(()),

@@ -1,7 +1,8 @@
 //! Sending: a lone packet by `sendmsg`, everything else by groups that the kernel cuts.
 
 use std::io;
-use std::os::fd::RawFd;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -38,6 +39,13 @@ impl Udp {
         if frame.may_fragment {
             return self.send_fragmentable(&frame);
         }
+        if let Some(packet) = batch.in_pages(at)
+            && self.splice_one(frame.to, packet)
+        {
+            self.count_sent(1, packet.len());
+            self.counters.sent_in_place.add(1);
+            return Ok(1);
+        }
         if left == 1 {
             return self.send_lone(&frame, true);
         }
@@ -50,6 +58,15 @@ impl Udp {
             }
             Err(error) => self.counters.handle_send_error(error, scatter.packets(1)),
         }
+    }
+
+    /// Sends a packet without a copy, if its target has a socket and the system takes it.
+    fn splice_one(&self, to: SocketAddr, packet: &[u8]) -> bool {
+        let Some((socket, _held)) = self.direct.way_to(to) else { return false };
+        self.splice.send(socket, packet).unwrap_or_else(|_| {
+            self.has_reports.store(true, Ordering::Relaxed);
+            false
+        })
     }
 
     /// Packets of the first groups from `at` on; after an error none was sent.
@@ -112,7 +129,7 @@ impl Udp {
         let way = may_be_direct.then(|| self.direct.way_to(frame.to)).flatten();
         let address = RawAddress::new(frame.to, self.local.is_ipv6());
         let (fd, address) = match &way {
-            Some((fd, _)) => (*fd, None),
+            Some((socket, _)) => (socket.as_raw_fd(), None),
             None => (self.fd(), Some(&address)),
         };
         let sent = if frame.body.is_empty() {

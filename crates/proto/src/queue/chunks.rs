@@ -15,6 +15,9 @@ use weft_wire::HEADER_LEN;
 const CHUNK_BYTES: usize = 64 << 10;
 /// Spent chunks that are kept for use again: 2 MiB, as much as is in flight on a fast path.
 const SPENT_MAX: usize = 32;
+/// Packets from this size on lie in pages that hold nothing else, so that the link may leave them there for who receives them, if they
+/// are sealed: a copy that comes late, of a packet that was acknowledged, is read while the pages are filled anew.
+const PAGED_BYTES: usize = 32 << 10;
 /// Bytes of the largest chunk that is lent; tests lend more than one.
 pub(super) const LENT_MAX: usize = if cfg!(test) { 1 << 10 } else { 1 << 30 };
 
@@ -70,6 +73,7 @@ pub(super) struct Chunks {
     first: u32,
     /// Packets that there is room for in the last one.
     packets: u32,
+    is_sealed: bool,
     /// An end that is idle has none.
     others: Option<Box<Others>>,
 }
@@ -97,6 +101,11 @@ impl Others {
 }
 
 impl Chunks {
+    /// Whether packets have a checksum.
+    pub(super) fn set_sealed(&mut self, is_sealed: bool) {
+        self.is_sealed = is_sealed;
+    }
+
     /// Appends to the chunk that is being filled, where there is room.
     #[inline]
     pub(super) fn put(&mut self, bytes: &[u8]) {
@@ -210,7 +219,12 @@ impl Chunks {
         self.packets = narrow(packets);
         let size = packets * packet;
         let again = self.others.as_mut().and_then(|others| others.reclaim(size));
-        self.fill(again.unwrap_or_else(|| FrameBuffer::with_capacity(size)));
+        let anew = if packet < PAGED_BYTES || !self.is_sealed {
+            FrameBuffer::with_capacity
+        } else {
+            FrameBuffer::with_pages
+        };
+        self.fill(again.unwrap_or_else(|| anew(size)));
     }
 
     /// From now on `chunk` is filled.

@@ -2,7 +2,7 @@ use super::*;
 
 fn datagrams(mss: u16, coalesce: bool) -> SendQueue {
     let mut queue = SendQueue::new(Service::Datagram, mss);
-    queue.configure(mss, coalesce, true);
+    queue.configure(mss, coalesce, true, true);
     queue
 }
 
@@ -150,7 +150,7 @@ fn an_empty_message_needs_room_for_its_head() {
 fn what_is_not_split_keeps_to_one_packet() {
     for (len, may_split) in [(200, true), (400, false)] {
         let mut queue = SendQueue::new(Service::Datagram, 512);
-        queue.configure(512, true, may_split);
+        queue.configure(512, true, may_split, true);
         (0..40).for_each(|n| queue.push(&vec![n; len]));
         let packets = drain(&mut queue);
         let per_packet = 512 / (len + records::RECORD_HEAD);
@@ -171,7 +171,7 @@ fn a_long_message_spans_packets_plain() {
 #[test]
 fn a_stream_is_cut_into_full_packets() {
     let mut queue = SendQueue::new(Service::Stream, 512);
-    queue.configure(512, true, false);
+    queue.configure(512, true, false, true);
     let data: Vec<u8> = (0..200_000_u32).map(|i| i.to_le_bytes()[0]).collect();
     for piece in data.chunks(777) {
         queue.push(piece);
@@ -187,7 +187,7 @@ fn a_stream_is_cut_into_full_packets() {
 #[test]
 fn a_stream_that_is_never_drained_has_no_short_packet() {
     let mut queue = SendQueue::new(Service::Stream, 1444);
-    queue.configure(1444, true, false);
+    queue.configure(1444, true, false, true);
     queue.push(&[0; 20]);
     assert_eq!(queue.pop().map(|out| out.piece.len()), Some(20));
     for round in 0..100 {

@@ -143,7 +143,8 @@ impl Sender {
     /// What the open agreed on, and the peer's window in slots; nothing has been sent yet.
     pub(crate) fn configure(&mut self, config: &Config, agreed: &Agreed, window: u64) {
         self.mtu = Mtu::new(config.link_mss, agreed.peer_mss);
-        self.queue.configure(self.mtu.current(), agreed.coalesce, agreed.peer_message.is_some());
+        let may_split = agreed.peer_message.is_some();
+        self.queue.configure(self.mtu.current(), agreed.coalesce, may_split, agreed.sealed);
         self.flight.set_sack(config.sack && agreed.peer_sack);
         self.flight.set_large(self.mtu.large());
         self.edge = self.una();

@@ -116,6 +116,30 @@ fn a_larger_packet_is_proved_first() {
     assert_eq!(pair.client.path_stats().mss, 8_944);
 }
 
+/// Within a host no more is in flight than stays in the processor's caches.
+#[test]
+fn so_many_large_packets_go_at_once_within_a_host() {
+    let at_once = |mss, way: Duration| {
+        let config = Config { pacing: false, ..Config::new(Service::Stream, mss) };
+        let mut pair = Pair::new(&config, &config);
+        for _ in 0..20 {
+            pair.collect();
+            pair.now += way;
+            std::mem::take(&mut pair.to_server).into_iter().for_each(|packet| pair.deliver_to_server(packet));
+            for packet in std::mem::take(&mut pair.to_client) {
+                pair.client.handle_packet(pair.now, packet);
+            }
+        }
+        assert_eq!(pair.client.path_stats().mss, mss);
+        pair.client.send(&vec![7; 3_000_000]).unwrap();
+        pair.collect();
+        pair.to_server.len()
+    };
+    assert_eq!(at_once(60_000, MS / 20), 16);
+    assert_eq!(at_once(60_000, MS / 5), 32, "it takes too long to be within a host");
+    assert_eq!(at_once(20_000, MS / 20), 32);
+}
+
 /// [CDP-DG-6] A message above the limit is refused and nothing is sent.
 #[test]
 fn a_message_above_the_limit_is_refused() {
