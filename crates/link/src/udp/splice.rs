@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
 /// Bytes of the smallest packet that is taken: below, a copy costs less than the two calls.
-pub(super) const BYTES_MIN: usize = 32 << 10;
+const BYTES_MIN: usize = 32 << 10;
 /// Pages of the largest one: what a pipe holds, and what the kernel makes one packet of.
 const PAGES_MAX: usize = 16;
 /// Kernels before this one make a packet of spliced pages in several steps, in between of which other threads' may get into it.

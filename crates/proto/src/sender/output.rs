@@ -13,7 +13,7 @@ use crate::timers::{Timer, Timers};
 /// [`NEAR_PACKETS_MAX`] are more than what such a path holds, and few enough to stay in the processor's caches on their way.
 const NEAR_PACKET_BYTES: u16 = 32 << 10;
 const NEAR_RTT_MAX: Duration = Duration::from_micros(200);
-const NEAR_PACKETS_MAX: u32 = 16;
+const NEAR_PACKETS_MAX: u32 = 8;
 
 impl Sender {
     /// The next numbered packet that may go, or what holds the sender back. An answer is asked for where [`Sender::may_answer`]; no

@@ -135,7 +135,7 @@ fn so_many_large_packets_go_at_once_within_a_host() {
         pair.collect();
         pair.to_server.len()
     };
-    assert_eq!(at_once(60_000, MS / 20), 16);
+    assert_eq!(at_once(60_000, MS / 20), 8);
     assert_eq!(at_once(60_000, MS / 5), 32, "it takes too long to be within a host");
     assert_eq!(at_once(20_000, MS / 20), 32);
 }
