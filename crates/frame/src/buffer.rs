@@ -25,7 +25,7 @@ impl FrameBuffer {
     }
 
     /// The same in whole pages of its own, for large packets that the system takes from where they lie: nobody else's
-    /// bytes come to lie in pages that it may still read. Where it gives no pages, they are as in any other buffer.
+    /// bytes come to lie in pages that it may still read. Where it gives no pages, or 4,096 buffers have some, they are as in any other.
     #[must_use]
     pub fn with_pages(bytes: usize) -> Self {
         let pages = (bytes > 0).then(|| Memory::of_pages(bytes)).flatten();

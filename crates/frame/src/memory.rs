@@ -3,9 +3,13 @@
 use std::ops::Range;
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use memmap2::{MmapOptions, MmapRaw};
+
+/// Memories of pages that there are at once: the system gives a process 65,530 pieces of address space, and others want some.
+const OF_PAGES_MAX: usize = 4_096;
+static OF_PAGES: AtomicUsize = AtomicUsize::new(0);
 
 /// Zeroed bytes that stay where they are, and handles to them.
 #[derive(Clone)]
@@ -27,7 +31,9 @@ unsafe impl Sync for Place {}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if self.pages.is_none() {
+        if self.pages.is_some() {
+            OF_PAGES.fetch_sub(1, Ordering::Relaxed);
+        } else {
             // SAFETY: they came out of such a box, and this is the last that knows of them.
             drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.start, self.len)) });
         }
@@ -42,7 +48,11 @@ impl Memory {
 
     /// Whole pages that hold nothing else, now or later: they go back to the system, which waits for all who read them.
     pub(crate) fn of_pages(len: usize) -> Option<Self> {
+        if OF_PAGES.load(Ordering::Relaxed) >= OF_PAGES_MAX {
+            return None;
+        }
         let pages = MmapRaw::from(MmapOptions::new().len(len).populate().map_anon().ok()?);
+        OF_PAGES.fetch_add(1, Ordering::Relaxed);
         Some(Self(Arc::new(Place { start: pages.as_mut_ptr(), len, pages: Some(pages) })))
     }
 

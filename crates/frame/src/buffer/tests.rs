@@ -123,4 +123,22 @@ fn pages_are_filled_as_any_other_memory_and_begin_where_a_page_does() {
     assert!(frames.is_pages() && &frames[..4] == b"head" && frames[4..].iter().all(|&byte| byte == 1));
     assert_eq!(copy.get(0..30_004), &frames[..]);
     assert_eq!(FrameBuffer::with_pages(0).capacity(), 0);
+    drop(frames);
+
+    let of_pages = |buffers: Vec<FrameBuffer>| {
+        let is_pages = |mut buffer: FrameBuffer| {
+            buffer.put(&[1]);
+            buffer.freeze(1);
+            buffer.frames(0..1).to_frames().is_pages()
+        };
+        buffers.into_iter().map(is_pages).filter(|&is| is).count()
+    };
+    for _ in 0..2 {
+        let buffers = (0..5_000).map(|_| FrameBuffer::with_pages(1)).collect();
+        assert_eq!(
+            of_pages(buffers),
+            4_096,
+            "other programs need address space too, and what is gone counts no more"
+        );
+    }
 }
