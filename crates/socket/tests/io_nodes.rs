@@ -75,12 +75,14 @@ fn a_connection_outlives_the_io_node_that_carries_it() {
     exchange_some(100);
     until_default(&host, |default| default == first, || exchange_some(1));
 
-    // [CDP-IO-13] Its host says at once that it is gone, and the open goes through the other, unless that was left as well.
+    // [CDP-IO-13] Its host says at once that it is gone, and the open goes through the other, unless that was left as well, as when
+    // the machine stood still before.
     judge(|| {
         if io_nodes[first].is_none() {
             io_nodes[first] = Some(io_node([11, 12][first]));
             until_default(&host, |default| default == first, || exchange_some(1));
         }
+        until_default(&host, |_| !side(&host).io_nodes[1 - first].is_demoted, || exchange_some(1));
         drop(io_nodes[first].take());
         let watch = Stopwatch::start();
         let rto_init = Duration::from_secs(3);
