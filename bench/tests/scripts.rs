@@ -31,8 +31,8 @@ fn what_is_not_understood_is_refused_with_a_sentence() {
 #[test]
 fn two_ends_reach_each_other_and_nothing_is_left_behind() {
     if !may_make_namespaces() {
-        return eprintln!(
-            "SKIPPED: network namespaces cannot be made; run as root with iproute2 and ethtool"
+        return weft_skip::skipped!(
+            "network namespaces cannot be made; run as root with iproute2 and ethtool"
         );
     }
     let rivals = env!("CARGO_BIN_EXE_rivals");
@@ -55,8 +55,8 @@ fn two_ends_reach_each_other_and_nothing_is_left_behind() {
 #[test]
 fn every_row_prints_a_value_for_every_contender() {
     if !may_make_namespaces() || Command::new("nft").arg("--version").output().is_err() {
-        return eprintln!(
-            "SKIPPED: network namespaces or nft rules cannot be made; run as root with nftables"
+        return weft_skip::skipped!(
+            "network namespaces or nft rules cannot be made; run as root with nftables"
         );
     }
     for (wire, rows, contenders, expected) in [
@@ -80,8 +80,8 @@ fn every_row_prints_a_value_for_every_contender() {
 #[test]
 fn a_long_wire_delays_and_what_it_cannot_carry_is_refused() {
     if !may_make_namespaces() {
-        return eprintln!(
-            "SKIPPED: network namespaces cannot be made; run as root with iproute2 and ethtool"
+        return weft_skip::skipped!(
+            "network namespaces cannot be made; run as root with iproute2 and ethtool"
         );
     }
     let (rivals, wire) = (env!("CARGO_BIN_EXE_rivals"), env!("CARGO_BIN_EXE_wire"));
@@ -102,8 +102,8 @@ fn a_long_wire_delays_and_what_it_cannot_carry_is_refused() {
 #[test]
 fn the_client_s_own_result_is_passed_on() {
     if !may_make_namespaces() {
-        return eprintln!(
-            "SKIPPED: network namespaces cannot be made; run as root with iproute2 and ethtool"
+        return weft_skip::skipped!(
+            "network namespaces cannot be made; run as root with iproute2 and ethtool"
         );
     }
     assert_eq!(run("veth.sh", &["--priority", "0", "--with", "exit 3"]).status.code(), Some(3));

@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn three_streams_of_every_length() {
         if !is_x86_feature_detected!("sse4.2") || !is_x86_feature_detected!("pclmulqdq") {
-            eprintln!("SKIPPED: this processor has no SSE4.2 or no PCLMULQDQ");
+            weft_skip::skipped!("this processor has no SSE4.2 or no PCLMULQDQ");
             return;
         }
         // SAFETY: the processor has the two features that the function needs.

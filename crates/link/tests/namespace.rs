@@ -108,13 +108,13 @@ mod helpers {
                 // SAFETY: no pointers; it concerns this thread alone, which ends with the test.
                 if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
                     let error = io::Error::last_os_error();
-                    return eprintln!("SKIPPED: a network namespace cannot be made ({error}); run as root");
+                    return weft_skip::skipped!("a network namespace cannot be made ({error}); run as root");
                 }
                 for command in ["ip link set lo up mtu 1500"].iter().chain(commands) {
                     let mut words = command.split(' ');
                     match Command::new(words.next().unwrap()).args(words).status() {
                         Ok(status) if status.success() => {}
-                        other => return eprintln!("SKIPPED: `{command}` did not work ({other:?})"),
+                        other => return weft_skip::skipped!("`{command}` did not work ({other:?})"),
                     }
                 }
                 test();

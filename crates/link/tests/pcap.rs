@@ -99,7 +99,7 @@ mod helpers {
                 Some(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
             }
             Err(error) => {
-                eprintln!("SKIPPED: tshark cannot be run ({error}); install it to check recordings");
+                weft_skip::skipped!("tshark cannot be run ({error}); install it to check recordings");
                 None
             }
         }

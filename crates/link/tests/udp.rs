@@ -38,7 +38,7 @@ fn a_run_of_one_size_takes_one_call_to_send_and_one_to_receive() {
         assert_eq!((here.stats().send_calls, here.stats().sent_packets), (1, 40));
         assert_eq!((there.stats().receive_calls, there.stats().received_packets), (1, 40));
     } else {
-        eprintln!("SKIPPED the count of calls: this kernel has no UDP_SEGMENT or UDP_GRO");
+        weft_skip::skipped!("the count of calls: this kernel has no UDP_SEGMENT or UDP_GRO");
     }
 }
 
@@ -76,7 +76,7 @@ fn without_offloads_everything_arrives_as_well() {
 fn when_the_kernel_refuses_to_cut_packets_they_leave_one_by_one_and_it_is_not_asked_again() {
     let (here, there) = pair(HOMES[0]);
     if !here.info().gso {
-        return eprintln!("SKIPPED: this kernel has no UDP_SEGMENT");
+        return weft_skip::skipped!("this kernel has no UDP_SEGMENT");
     }
     make_the_kernel_refuse_gso(&here);
     let packets: Vec<_> = (0..50).map(|n| packet(n, 1200)).collect();

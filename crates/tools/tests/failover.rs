@@ -14,7 +14,7 @@ fn files_arrive_whole_though_their_io_node_is_killed() {
     let (file, out) = (file.to_str().unwrap(), dir.path().join("out"));
     let done = weft(&["demo", "--io-nodes=3", "--kills=2", "--json", "--out", out.to_str().unwrap(), file]);
     if done.code == 11 {
-        eprintln!("SKIPPED: {}", done.err.trim());
+        weft_skip::skipped!("{}", done.err.trim());
         return;
     }
     assert_eq!(done.code, 0, "{done:?}");

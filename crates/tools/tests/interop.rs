@@ -12,7 +12,9 @@ mod tests {
         let output = match ran {
             Ok(output) => output,
             Err(error) => {
-                println!("SKIPPED: python3 does not run here ({error}), so no second implementation was met");
+                weft_skip::skipped!(
+                    "python3 does not run here ({error}), so no second implementation was met"
+                );
                 return;
             }
         };

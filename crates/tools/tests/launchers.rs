@@ -65,9 +65,11 @@ mod tests {
         fn is_there(&self) -> bool {
             let found = Command::new(self.program).arg("--version").output();
             if let Err(error) = &found {
-                println!(
-                    "SKIPPED: {} does not run here ({error}; Debian: {}), so no job of {} was started",
-                    self.program, self.package, self.name
+                weft_skip::skipped!(
+                    "{} does not run here ({error}; Debian: {}), so no job of {} was started",
+                    self.program,
+                    self.package,
+                    self.name
                 );
             }
             found.is_ok()
@@ -290,7 +292,7 @@ mod tests {
             return;
         }
         let Some(hosts) = Hosts::new() else {
-            println!("SKIPPED: no network namespaces can be made here, so no job ran on two hosts");
+            weft_skip::skipped!("no network namespaces can be made here, so no job ran on two hosts");
             return;
         };
         let dir = tempfile::tempdir().unwrap();

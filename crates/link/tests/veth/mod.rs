@@ -25,7 +25,7 @@ fn prepare(mtu: u32) -> bool {
     // SAFETY: no pointers; it concerns this thread alone, which ends soon.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
         let error = io::Error::last_os_error();
-        eprintln!("SKIPPED: a network namespace cannot be made ({error}); run as root");
+        weft_skip::skipped!("a network namespace cannot be made ({error}); run as root");
         return false;
     }
     let [a, b] = ENDS;
@@ -39,7 +39,7 @@ pub(crate) fn run(command: &str) -> bool {
     match Command::new(words.next().unwrap_or_default()).args(words).status() {
         Ok(status) if status.success() => true,
         other => {
-            eprintln!("SKIPPED: `{command}` did not work ({other:?})");
+            weft_skip::skipped!("`{command}` did not work ({other:?})");
             false
         }
     }

@@ -59,7 +59,7 @@ fn run(command: &str) -> bool {
     match Command::new(words.next().unwrap_or_default()).args(words).output() {
         Ok(done) if done.status.success() => true,
         other => {
-            eprintln!("SKIPPED: `{command}` did not work ({other:?}); run as root");
+            weft_skip::skipped!("`{command}` did not work ({other:?}); run as root");
             false
         }
     }

@@ -154,7 +154,7 @@ fn unreachable(code: u8, from: u16) -> Vec<u8> {
 fn no_code_of_icmp_leaves_the_descriptor_ready() {
     let raw = match Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)) {
         Ok(raw) => raw,
-        Err(error) => return eprintln!("SKIPPED: raw sockets are not permitted ({error}); run as root"),
+        Err(error) => return weft_skip::skipped!("raw sockets are not permitted ({error}); run as root"),
     };
     let host: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let link = Udp::bind(host).unwrap();
