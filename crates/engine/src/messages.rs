@@ -7,30 +7,27 @@ use weft_proto::State;
 use crate::core::Core;
 use crate::slot::Live;
 
-/// What is reserved is a multiple of this; 2^16 of them are more than the longest message ([CDP-LIM-9]).
-const STEP_BYTES: u32 = 64 << 10;
-/// A connection keeps up to so many more than it needs, so that messages which come and go cost nobody anything.
-const KEPT_STEPS: u16 = 4;
+/// What is reserved is a multiple of this.
+const STEP_BYTES: usize = 64 << 10;
 
 impl Core {
     /// Reserves what the messages of a connection take, or ends it.
     #[inline]
     pub(crate) fn count_messages(&self, live: &mut Live, now: Instant) {
         let bytes = live.connection.bytes_beyond_window();
-        if bytes > 0 || live.message_steps > KEPT_STEPS {
+        if bytes > 0 || live.message_steps > 0 {
             self.reserve_messages(live, bytes.div_ceil(STEP_BYTES), now);
         }
     }
 
     #[inline(never)]
-    fn reserve_messages(&self, live: &mut Live, steps: u32, now: Instant) {
-        let steps = u16::try_from(steps).unwrap_or(u16::MAX);
-        let kept = steps..=steps.saturating_add(KEPT_STEPS);
+    fn reserve_messages(&self, live: &mut Live, steps: usize, now: Instant) {
+        let steps = u32::try_from(steps).unwrap_or(u32::MAX);
         // what is reserved is given back when the connection has ended
-        if kept.contains(&live.message_steps) || live.connection.state() != State::Established {
+        if steps == live.message_steps || live.connection.state() != State::Established {
             return;
         }
-        let bytes = usize::from(steps.abs_diff(live.message_steps)) * STEP_BYTES as usize;
+        let bytes = steps.abs_diff(live.message_steps) as usize * STEP_BYTES;
         if steps < live.message_steps {
             self.budget.release(bytes);
             live.promised_bytes -= bytes;

@@ -261,7 +261,7 @@ impl Core {
         if live.connection.state() == State::Quiet && !live.is_quiet {
             live.is_quiet = true;
             // [CDP-ST-C] no data buffers there
-            self.budget.release(live.take_promised());
+            self.budget.release(live.take_unneeded());
             self.note_quiet(slot, out);
         }
         if live.connection.is_finished() {
@@ -269,8 +269,10 @@ impl Core {
         }
     }
 
-    /// Takes a connection out of the table and gives back what was promised for it. Handles may live on.
+    /// Takes a connection out of the table, unless it is, and gives back what was promised for it and is not needed. Handles may live
+    /// on, and call this again when something was read.
     pub(crate) fn remove(&self, slot: &Arc<Slot>, live: &mut Live) {
+        self.budget.release(live.take_unneeded());
         if slot.note_removed() {
             return;
         }
@@ -280,7 +282,6 @@ impl Core {
         if let Some((port, timer)) = live.timer.take() {
             self.port(port as usize).disarm(timer);
         }
-        self.budget.release(live.take_promised());
         if std::mem::take(&mut live.is_embryo)
             && let Some(listening) = &slot.listening
         {

@@ -62,8 +62,8 @@ pub(crate) struct Live {
     /// The port in whose wheel it has an entry, which may have fired since.
     pub(crate) timer: Option<(u32, Timer)>,
     /// What is reserved for messages of several packets. See `messages`.
-    pub(crate) message_steps: u16,
-    /// Bytes of receive memory to give back in the end, those included.
+    pub(crate) message_steps: u32,
+    /// Bytes of receive memory to give back, those included: when nothing more comes, and the rest when that is read.
     pub(crate) promised_bytes: usize,
 }
 
@@ -93,10 +93,13 @@ impl Live {
         }
     }
 
-    /// The receive memory that is given back now.
-    pub(crate) fn take_promised(&mut self) -> usize {
+    /// The receive memory that is given back now, as nothing more comes: all but what is still to be read.
+    pub(crate) fn take_unneeded(&mut self) -> usize {
+        let unread = if self.is_released { 0 } else { self.connection.unread_bytes_max() };
+        let unneeded = self.promised_bytes.saturating_sub(unread);
         self.message_steps = 0;
-        std::mem::take(&mut self.promised_bytes)
+        self.promised_bytes -= unneeded;
+        unneeded
     }
 
     /// Where a packet goes that takes path `path`, and now does, one more of `run`.

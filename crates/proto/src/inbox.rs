@@ -12,6 +12,11 @@ use weft_wire::records::{RECORD_HEAD, Record, Records, record_at};
 
 use crate::message::Message;
 
+/// Packets that may lie here before those that came alone are copied.
+const LENT_MAX: u32 = 16;
+/// Bytes from the end of one data segment to the next where both came together: a head, and what it takes to begin on a cache line.
+const APART_MAX: u32 = 256;
+
 /// What `recv` gave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Received {
@@ -42,21 +47,29 @@ pub(crate) struct Rules {
     pub(crate) coalesce: bool,
 }
 
+/// The parts of a message that have come, and in how many packets.
+#[derive(Clone, Debug, Default)]
+struct Open {
+    message: Message,
+    packets: u32,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Inbox {
     rules: Rules,
     entries: VecDeque<Entry>,
-    /// The message whose end has not come.
-    open: Option<Message>,
-    open_packets: u32,
+    /// The message whose end has not come. Behind a pointer, as few connections have one.
+    open: Option<Box<Open>>,
     slots_used: u32,
-    /// Bytes of messages of several packets, finished or not; modulo 2^32, which no budget lets one connection have.
-    message_bytes: u32,
+    /// Bytes of messages of several packets, finished or not.
+    message_bytes: usize,
+    /// Where the last data segment ended, as it came; modulo 2^32.
+    last_end: u32,
 }
 
 impl Inbox {
     pub(crate) fn new(rules: Rules) -> Self {
-        Self { rules, entries: VecDeque::new(), open: None, open_packets: 0, slots_used: 0, message_bytes: 0 }
+        Self { rules, entries: VecDeque::new(), open: None, slots_used: 0, message_bytes: 0, last_end: 0 }
     }
 
     pub(crate) fn set_coalesce(&mut self, coalesce: bool) {
@@ -72,12 +85,18 @@ impl Inbox {
     /// Bytes of messages of several packets that lie here beyond `slots` packets of up to `packet_bytes`: their parts have left
     /// their slots (CDP-DG-7).
     #[inline]
-    pub(crate) fn bytes_beyond(&self, slots: u32, packet_bytes: u16) -> u32 {
+    pub(crate) fn bytes_beyond(&self, slots: u32, packet_bytes: u16) -> usize {
         if self.message_bytes == 0 {
             return 0;
         }
-        let packets = self.slots_used.saturating_add(self.open_packets).saturating_sub(slots);
-        packets.saturating_mul(packet_bytes.into()).min(self.message_bytes)
+        let beyond = self.packets().saturating_sub(slots) as usize;
+        beyond.saturating_mul(packet_bytes.into()).min(self.message_bytes)
+    }
+
+    /// Packets that lie here, open parts included.
+    #[inline]
+    fn packets(&self) -> u32 {
+        self.slots_used + self.open.as_ref().map_or(0, |open| open.packets)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -103,6 +122,7 @@ impl Inbox {
 
     /// Takes the next data segment in order, which [`Inbox::check`] has passed.
     pub(crate) fn push(&mut self, eom: bool, payload: Bytes) -> Result<(), Reason> {
+        let payload = self.settle(payload);
         match self.rules.service {
             Service::Stream => {
                 // [CDP-STR-3] an empty data segment is acknowledged and otherwise ignored
@@ -115,6 +135,16 @@ impl Inbox {
             Service::Datagram if self.rules.coalesce => self.push_records(payload),
             Service::Datagram => self.push_part(payload),
         }
+    }
+
+    /// [CDP-WND-2] True bytes count. A data segment keeps all the memory that it was received into, with what came for others: much more
+    /// than it has, where it came alone. So when its user is behind, one that does not lie next to the one before is copied.
+    #[inline]
+    fn settle(&mut self, payload: Bytes) -> Bytes {
+        let start = low32(payload.as_ptr().addr());
+        let is_alone = start.wrapping_sub(self.last_end) > APART_MAX;
+        self.last_end = start.wrapping_add(low32(payload.len()));
+        if is_alone && self.packets() >= LENT_MAX { Bytes::copy_from_slice(&payload) } else { payload }
     }
 
     /// [CDP-DG-2] EOM=1: the whole message, or the last part if earlier parts are open.
@@ -130,12 +160,13 @@ impl Inbox {
     }
 
     fn push_part(&mut self, payload: Bytes) -> Result<(), Reason> {
-        let open = self.open.as_ref().map_or(0, Message::len);
-        self.check_size(open + payload.len())?;
-        self.message_bytes = self.message_bytes.wrapping_add(low32(payload.len()));
-        self.open.get_or_insert_default().push(payload);
+        let before = self.open.as_ref().map_or(0, |open| open.message.len());
+        self.check_size(before + payload.len())?;
+        self.message_bytes += payload.len();
         // [CDP-DG-7] a part leaves its slot for the message buffer
-        self.open_packets += 1;
+        let open = self.open.get_or_insert_default();
+        open.message.push(payload);
+        open.packets += 1;
         Ok(())
     }
 
@@ -146,9 +177,9 @@ impl Inbox {
     }
 
     fn finish_message(&mut self) {
-        if let Some(message) = self.open.take() {
-            let slots = std::mem::take(&mut self.open_packets);
-            self.push_entry(Entry::Assembled { message, slots }, slots);
+        if let Some(open) = self.open.take() {
+            let Open { message, packets } = *open;
+            self.push_entry(Entry::Assembled { message, slots: packets }, packets);
         }
     }
 
@@ -211,7 +242,7 @@ impl Inbox {
 
     /// So many bytes of messages of several packets are read, or dropped.
     fn note_gone(&mut self, bytes: usize) {
-        self.message_bytes = self.message_bytes.wrapping_sub(low32(bytes));
+        self.message_bytes -= bytes;
     }
 
     fn drop_front(&mut self) {
@@ -281,22 +312,22 @@ impl Inbox {
 
     /// Drops everything and tells how many packets that were, open parts included (CDP-DG-10).
     pub(crate) fn clear(&mut self) -> u32 {
-        let packets = self.slots_used + self.open_packets;
+        let packets = self.packets();
         *self = Self::new(self.rules);
         packets
     }
 
     /// Drops the parts of a message whose end will not come, and tells how many packets those were.
     pub(crate) fn clear_open(&mut self) -> u32 {
-        let bytes = self.open.take().map_or(0, |open| open.len());
-        self.note_gone(bytes);
-        std::mem::take(&mut self.open_packets)
+        let Some(open) = self.open.take() else { return 0 };
+        self.note_gone(open.message.len());
+        open.packets
     }
 }
 
 #[allow(clippy::cast_possible_truncation)] // as it says
-fn low32(bytes: usize) -> u32 {
-    bytes as u32
+fn low32(number: usize) -> u32 {
+    number as u32
 }
 
 fn last_record(payload: &[u8]) -> Option<Record> {
@@ -312,3 +343,6 @@ fn copy(source: &[u8], buffer: &mut [u8]) -> (usize, usize) {
     buffer[..len].copy_from_slice(&source[..len]);
     (len, source.len())
 }
+
+#[cfg(test)]
+mod tests;

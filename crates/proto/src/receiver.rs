@@ -151,10 +151,10 @@ impl Receiver {
         &self.inbox
     }
 
-    /// See [`Inbox::bytes_beyond`].
+    /// See [`Inbox::bytes_beyond`]. The window promises a slot to what is held as well.
     #[inline]
-    pub(crate) fn bytes_beyond_window(&self, packet_bytes: u16) -> u32 {
-        self.inbox.bytes_beyond(self.slots, packet_bytes)
+    pub(crate) fn bytes_beyond_window(&self, packet_bytes: u16) -> usize {
+        self.inbox.bytes_beyond(self.slots.saturating_sub(self.held_count), packet_bytes)
     }
 
     pub(crate) fn discarded(&self) -> u32 {
@@ -303,17 +303,17 @@ impl Receiver {
             return false;
         }
         self.nxt += 1;
-        self.held.clear();
-        self.held_count = 0;
-        self.named.clear();
-        self.clear_open();
+        self.end();
         true
     }
 
-    /// [CDP-DG-10] Drops the parts of a message whose end will not come, and counts them.
-    pub(crate) fn clear_open(&mut self) {
-        let open = self.inbox.clear_open();
-        self.discarded = self.discarded.wrapping_add(open);
+    /// Nothing follows what is in order: drops what was held for it, and [CDP-DG-10] the parts of a message whose end will not come,
+    /// which are counted.
+    pub(crate) fn end(&mut self) {
+        self.held = VecDeque::new();
+        self.held_count = 0;
+        self.named.clear();
+        self.discarded = self.discarded.wrapping_add(self.inbox.clear_open());
     }
 
     /// Drops unread data, counts it, and delivers nothing any more (rows 28 and 45).

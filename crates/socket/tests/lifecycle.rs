@@ -15,8 +15,8 @@ use common::{PATIENCE, Pair, loopback, node, on, pattern, wait_until};
 use stopwatch::Stopwatch;
 use weft_socket::link::Hub;
 use weft_socket::{
-    AcceptError, Address, CloseError, ConnectError, EndReason, ListenError, Node, NodeId, Options, Port,
-    RecvError, SendError, Socket, Target, errno, stat,
+    AcceptError, Address, CloseError, Coalescing, ConnectError, EndReason, ListenError, Node, NodeId,
+    Options, Port, RecvError, SendError, Socket, Target, errno, stat,
 };
 
 fn port(number: u16) -> Port {
@@ -373,6 +373,32 @@ fn long_messages_count_against_the_memory_budget() {
     wait_until("what was read is given back", || server.stats().promised_bytes < windows + LEN / 3);
     [first, theirs, second, other].iter().for_each(Socket::abort);
     wait_until("all is given back", || server.stats().promised_bytes == 0);
+}
+
+/// [CDP-LIM-13] [CDP-WND-2] What a connection that has ended left unread counts until it is read, or nobody can read it any more.
+#[test]
+fn what_is_unread_counts_after_the_end() {
+    let server = node();
+    let client = node();
+    let options = Options::datagram().coalescing(Coalescing::Off);
+    let listener = server.listen(0, &options).unwrap();
+    let target = (server.underlay(), listener.local_address().port);
+    for is_read in [true, false] {
+        let ours = client.connect(target, &options).unwrap();
+        let theirs = listener.accept_timeout(PATIENCE).unwrap();
+        let window = server.stats().promised_bytes;
+        (0..100).for_each(|_| assert_eq!(ours.send(&[7; 1_000]).unwrap(), 1_000));
+        wait_until("all has come", || theirs.stats().bytes_received == 100_000);
+        ours.abort();
+        wait_until("the end has come", || server.stats().promised_bytes < window);
+        assert!(server.stats().promised_bytes >= 100_000, "it may still be read");
+        if is_read {
+            (0..100).for_each(|_| assert_eq!(theirs.recv_message().unwrap().len(), 1_000));
+            assert_eq!(server.stats().promised_bytes, 0);
+        }
+        drop(theirs);
+        wait_until("all is given back", || server.stats().promised_bytes == 0);
+    }
 }
 
 /// [CDP-CHK-5] A node with a number of its own drops packets for any other. [CDP-ADR-6] And packets of a known node that

@@ -51,7 +51,6 @@ impl Connection {
     /// What is finished may be read.
     pub fn refuse_message(&mut self, now: Instant) {
         if self.advance(Happening::Abort) {
-            self.receiver.clear_open();
             self.control.reset = Some(Reason::NO_ROOM);
             self.end(now, Error::NoRoom);
         }

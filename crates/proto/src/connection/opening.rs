@@ -216,6 +216,7 @@ impl Connection {
         self.state = State::Closed;
         self.timers.stop_all();
         self.cookie = None;
+        self.receiver.end();
         let (dropped, unsent) = self.sender.discard();
         self.stats.numbers_dropped += dropped;
         self.result = CloseResult { undelivered: dropped + unsent as u64, ..self.result };

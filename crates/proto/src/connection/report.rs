@@ -127,8 +127,14 @@ impl Connection {
     /// to count against the memory of the process as well (CDP-WND-2).
     #[must_use]
     #[inline]
-    pub fn bytes_beyond_window(&self) -> u32 {
+    pub fn bytes_beyond_window(&self) -> usize {
         self.receiver.bytes_beyond_window(self.config.link_mss)
+    }
+
+    /// The most bytes that may lie here for the user to read, as they came in packets of the link.
+    #[must_use]
+    pub fn unread_bytes_max(&self) -> usize {
+        self.receiver.inbox().slots_used() as usize * usize::from(self.config.link_mss)
     }
 
     /// The counters.

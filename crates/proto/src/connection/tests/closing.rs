@@ -58,6 +58,29 @@ fn an_abort_reaches_the_peer_after_its_data() {
     assert_eq!(pair.client.error(), Some(Error::Aborted));
 }
 
+/// [CDP-DG-10] The parts of an unfinished message are dropped and counted, however the connection ends; what is finished stays.
+#[test]
+fn an_end_drops_an_unfinished_message_and_what_is_held() {
+    let config = Config { coalesce: false, ..Config::new(Service::Datagram, 1_000) };
+    let mut pair = Pair::open(&config, &config);
+    pair.client.send(b"whole").unwrap();
+    pair.client.send(&[2; 5_000]).unwrap();
+    pair.collect();
+    // the third of five parts is lost
+    pair.to_server.remove(3);
+    let last = pair.to_server.pop();
+    for packet in std::mem::take(&mut pair.to_server) {
+        pair.deliver_to_server(packet);
+    }
+    assert!(last.is_some() && pair.server().unread_bytes_max() > 0);
+    let now = pair.now;
+    pair.server().abort_with(now, Reason::DIED);
+    assert_eq!(pair.server().stats(now).discarded, 2);
+    assert_eq!(pair.server().bytes_beyond_window(), 0);
+    assert_eq!(read(pair.server()), b"whole");
+    assert_eq!(pair.server().unread_bytes_max(), 0);
+}
+
 /// [CDP-WND-3] [CDP-ST-F] While the acknowledgement of a FIN is held back, the right edge does not move back: the parts
 /// of an unfinished message need no slots, and take them when it is complete.
 #[test]

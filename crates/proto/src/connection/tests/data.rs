@@ -140,6 +140,17 @@ fn so_many_large_packets_go_at_once_within_a_host() {
     assert_eq!(at_once(20_000, MS / 20), 32);
 }
 
+#[test]
+fn small_packets_are_not_held_back_within_a_host() {
+    let config = Config { pacing: false, coalesce: false, ..Config::new(Service::Datagram, 60_000) };
+    let mut pair = Pair::open(&config, &config);
+    pair.run(MS, false);
+    assert_eq!(pair.client.path_stats().mss, 60_000);
+    (0..20).for_each(|byte| assert_eq!(pair.client.send(&[byte; 64]), Ok(64)));
+    pair.collect();
+    assert_eq!(pair.to_server.len(), 20);
+}
+
 /// [CDP-DG-6] A message above the limit is refused and nothing is sent.
 #[test]
 fn a_message_above_the_limit_is_refused() {

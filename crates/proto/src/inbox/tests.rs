@@ -1,0 +1,61 @@
+use super::*;
+
+const LEN: usize = 1_000;
+
+fn inbox(service: Service) -> Inbox {
+    Inbox::new(Rules { service, message_bytes: Some(1 << 20), coalesce: false })
+}
+
+/// Memory that packets are received into, one data segment every so many bytes.
+fn region(every: usize) -> (Bytes, Vec<Bytes>) {
+    let all = Bytes::from(vec![7; 64 * every]);
+    let segments = (0..64).map(|at| all.slice(at * every..at * every + LEN)).collect();
+    (all, segments)
+}
+
+/// How many of these keep the memory of `all`.
+fn keeping<'a>(all: &Bytes, messages: impl IntoIterator<Item = &'a Bytes>) -> usize {
+    messages.into_iter().filter(|part| all.as_ptr_range().contains(&part.as_ptr())).count()
+}
+
+/// [CDP-WND-2] True bytes are counted: the memory of others is not kept.
+#[test]
+fn what_came_alone_is_copied_when_the_reader_is_behind_and_what_came_together_is_not() {
+    for (every, kept) in [(LEN + 28, 64), (LEN + 256, 64), (LEN + 300, LENT_MAX as usize)] {
+        let (all, segments) = region(every);
+        let mut inbox = inbox(Service::Stream);
+        segments.into_iter().for_each(|segment| inbox.push(false, segment).unwrap());
+        let messages: Vec<Message> = std::iter::from_fn(|| inbox.pop()).collect();
+        assert!(messages.iter().all(|message| message.parts()[0] == vec![7; LEN]));
+        let parts = messages.iter().flat_map(Message::parts);
+        assert_eq!(keeping(&all, parts), kept, "{every}");
+    }
+}
+
+/// The first of a run is alone.
+#[test]
+fn parts_of_a_message_are_copied_in_the_same_way() {
+    for (every, kept) in [(LEN + 28, 64), (LEN + 300, LENT_MAX as usize)] {
+        let (all, segments) = region(every);
+        let mut inbox = inbox(Service::Datagram);
+        segments.into_iter().enumerate().for_each(|(at, segment)| inbox.push(at == 63, segment).unwrap());
+        let message = inbox.pop().unwrap();
+        assert_eq!((message.len(), keeping(&all, message.parts())), (64 * LEN, kept), "{every}");
+    }
+}
+
+/// [CDP-WND-2] What messages take beyond the slots that are promised counts, and no more when it is read or dropped.
+#[test]
+fn messages_count_beyond_the_slots() {
+    let (_, segments) = region(LEN + 28);
+    let mut inbox = inbox(Service::Datagram);
+    for (at, segment) in segments.into_iter().enumerate() {
+        assert_eq!(inbox.bytes_beyond(8, 1_000), at.saturating_sub(8) * LEN, "{at}");
+        inbox.push(at == 40, segment).unwrap();
+    }
+    assert_eq!((inbox.slots_used(), inbox.bytes_beyond(8, 1_000)), (41, 56 * LEN));
+    assert_eq!(inbox.clear_open(), 23);
+    assert_eq!(inbox.bytes_beyond(8, 1_000), 33 * LEN);
+    assert_eq!(inbox.pop().map(|message| message.len()), Some(41 * LEN));
+    assert_eq!((inbox.slots_used(), inbox.bytes_beyond(0, 1_000)), (0, 0));
+}
