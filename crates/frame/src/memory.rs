@@ -46,7 +46,8 @@ impl Memory {
         Self(Arc::new(Place { start, len, pages: None }))
     }
 
-    /// Whole pages that hold nothing else, now or later: they go back to the system, which waits for all who read them.
+    /// Whole pages that hold nothing else, now or later: they go back to the system, which keeps them as they are for all who still read
+    /// them.
     pub(crate) fn of_pages(len: usize) -> Option<Self> {
         if OF_PAGES.load(Ordering::Relaxed) >= OF_PAGES_MAX {
             return None;

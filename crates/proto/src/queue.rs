@@ -299,7 +299,7 @@ impl SendQueue {
     #[inline(always)]
     fn append_record(&mut self, more: bool, data: &[u8]) {
         if self.open_len() == 0 {
-            self.reserve(self.mss(), self.mss());
+            self.reserve(self.mss(), data.len());
         }
         let head = records::record_head(more, data.len());
         debug_assert!(head.is_some(), "cut to the length of a record before");

@@ -67,6 +67,7 @@ impl Udp {
             match self.recv_joined(batch)? {
                 Arrival::Nothing => {
                     batch.rhythm.note_empty(count);
+                    batch.rhythm.note_drained();
                     break;
                 }
                 Arrival::Again => errors += 1,
@@ -101,11 +102,7 @@ impl Udp {
         if !batch.rhythm.is_draining() {
             return Ok(0);
         }
-        let count = self.recv_shared(batch)?;
-        if batch.room() > 0 {
-            batch.rhythm.note_drained();
-        }
-        Ok(count)
+        self.recv_shared(batch)
     }
 
     /// The shared socket's packets while a peer has a socket of its own.

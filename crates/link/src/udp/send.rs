@@ -1,4 +1,4 @@
-//! Sending: a lone packet by `sendmsg`, everything else by groups that the kernel cuts.
+//! Sending: a large packet from where it lies, a lone one by `sendto` or `sendmsg`, everything else by groups that the kernel cuts.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use super::address::RawAddress;
 use super::scatter::Scatter;
-use super::{Udp, options};
+use super::{Udp, options, splice};
 use crate::send_batch::Cursor;
 use crate::{Frame, SendBatch, sys};
 
@@ -40,6 +40,7 @@ impl Udp {
             return self.send_fragmentable(&frame);
         }
         if let Some(packet) = batch.in_pages(at)
+            && packet.len() >= splice::BYTES_MIN
             && self.splice_one(frame.to, packet)
         {
             self.count_sent(1, packet.len());
@@ -63,8 +64,9 @@ impl Udp {
     /// Sends a packet without a copy, if its target has a socket and the system takes it.
     fn splice_one(&self, to: SocketAddr, packet: &[u8]) -> bool {
         let Some((socket, _held)) = self.direct.way_to(to) else { return false };
-        self.splice.send(socket, packet).unwrap_or_else(|_| {
-            self.has_reports.store(true, Ordering::Relaxed);
+        self.splice.send(socket, packet).unwrap_or_else(|error| {
+            // It is sent again, copied, whomever the error is about.
+            self.may_belong_to_another(&error, None);
             false
         })
     }

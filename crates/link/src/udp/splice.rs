@@ -1,8 +1,8 @@
 //! Large packets that the kernel takes from where they lie, and whoever receives them on this host reads there.
 //!
 //! A pipe takes the pages of a packet (`vmsplice`) and a connected socket takes them out of the pipe as one packet (`splice`): two
-//! calls instead of one, and no copy. The pages are read until the packet is received or dropped, so the sender may write to
-//! them again when it is acknowledged, and give them to nobody else.
+//! calls instead of one, and no copy. The pages are read until the packet is received or dropped, so the sender gives them to nobody
+//! else, and writes to them again when the packet is acknowledged: of a second copy that comes late, the checksum no longer fits.
 
 use std::ffi::CStr;
 use std::io::{self, PipeReader, PipeWriter};
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
 /// Bytes of the smallest packet that is taken: below, a copy costs less than the two calls.
-const BYTES_MIN: usize = 32 << 10;
+pub(super) const BYTES_MIN: usize = 32 << 10;
 /// Pages of the largest one: what a pipe holds, and what the kernel makes one packet of.
 const PAGES_MAX: usize = 16;
 /// Kernels before this one make a packet of spliced pages in several steps, in between of which other threads' may get into it.
@@ -39,10 +39,10 @@ impl Splice {
     /// # Errors
     /// What the socket says, of this packet or of one before. It was not sent.
     pub(super) fn send(&self, socket: BorrowedFd<'_>, packet: &[u8]) -> io::Result<bool> {
-        let Ok(mut pipe) = self.0.try_lock() else { return Ok(false) };
         if packet.len() < BYTES_MIN || pages(packet) > PAGES_MAX {
             return Ok(false);
         }
+        let Ok(mut pipe) = self.0.try_lock() else { return Ok(false) };
         if matches!(*pipe, Pipe::Untried) {
             *pipe = Pipe::open();
         }
@@ -127,7 +127,7 @@ mod tests {
         assert!(large.is_pages());
         if !splice.send(from.as_fd(), &large).unwrap() {
             assert!(matches!(*splice.0.lock().unwrap(), Pipe::Refused));
-            eprintln!("skipped: the kernel takes no spliced packets, which needs Linux 6.5");
+            weft_skip::skipped!("the kernel takes no spliced packets, which needs Linux 6.5");
             return;
         }
         drop((buffer, large));

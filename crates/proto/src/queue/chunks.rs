@@ -18,6 +18,8 @@ const SPENT_MAX: usize = 32;
 /// Packets from this size on lie in pages that hold nothing else, so that the link may leave them there for who receives them, if they
 /// are sealed: a copy that comes late, of a packet that was acknowledged, is read while the pages are filled anew.
 const PAGED_BYTES: usize = 32 << 10;
+/// Bytes that come at once from which on they do: a connection with small messages does not hold pages for a large packet.
+const PAGED_COMING: usize = 4 << 10;
 /// Bytes of the largest chunk that is lent; tests lend more than one.
 pub(super) const LENT_MAX: usize = if cfg!(test) { 1 << 10 } else { 1 << 30 };
 
@@ -219,10 +221,10 @@ impl Chunks {
         self.packets = narrow(packets);
         let size = packets * packet;
         let again = self.others.as_mut().and_then(|others| others.reclaim(size));
-        let anew = if packet < PAGED_BYTES || !self.is_sealed {
-            FrameBuffer::with_capacity
-        } else {
+        let anew = if packet >= PAGED_BYTES && coming >= PAGED_COMING && self.is_sealed {
             FrameBuffer::with_pages
+        } else {
+            FrameBuffer::with_capacity
         };
         self.fill(again.unwrap_or_else(|| anew(size)));
     }

@@ -109,7 +109,7 @@ impl Sender {
             self.was_limited = true;
             return Err(verdict);
         }
-        if self.flight.in_flight() >= NEAR_PACKETS_MAX && self.is_near() {
+        if self.flight.in_flight() >= NEAR_PACKETS_MAX && self.is_near() && self.has_near_bytes() {
             return Err(verdict);
         }
         // What goes alone waits for nobody, as long as the bucket is known to hold a packet. A repair does not wait for that
@@ -133,6 +133,11 @@ impl Sender {
     fn is_near(&self) -> bool {
         self.mtu.current() >= NEAR_PACKET_BYTES
             && self.rtt.min_rtt().is_some_and(|least| least <= NEAR_RTT_MAX)
+    }
+
+    /// Whether what is in flight would fill [`NEAR_PACKETS_MAX`] packets. Small ones are not held back.
+    fn has_near_bytes(&self) -> bool {
+        self.flight.bytes() >= NEAR_PACKETS_MAX as usize * usize::from(self.mtu.current())
     }
 
     /// What the controller wants, with all that it has learnt.

@@ -49,16 +49,20 @@ fn chunks_grow_from_one_packet_to_the_largest() {
 
 #[test]
 fn large_packets_lie_in_pages_if_they_are_sealed() {
-    for (mss, is_sealed, are_pages) in [(60_000, true, true), (60_000, false, false), (9_000, true, false)] {
+    for (mss, coming, is_sealed, are_pages) in [
+        (60_000, 60_000, true, true),
+        (60_000, 60_000, false, false),
+        (60_000, 1_000, true, false),
+        (9_000, 9_000, true, false),
+    ] {
         let mut chunks = Chunks::default();
         chunks.set_sealed(is_sealed);
-        chunks.begin(mss, mss);
-        chunks.reserve(mss, mss, mss);
+        chunks.reserve(mss, coming, mss);
         chunks.put(&vec![1; mss]);
         let piece = chunks.tail_from(narrow(HEADER_LEN));
         let frame = lay(&mut chunks, piece).unwrap();
         let frames = chunks.frame(frame).unwrap().to_frames();
-        assert_eq!(frames.is_pages(), are_pages, "{mss} bytes, sealed: {is_sealed}");
+        assert_eq!(frames.is_pages(), are_pages, "{coming} for {mss} bytes, sealed: {is_sealed}");
     }
 }
 
