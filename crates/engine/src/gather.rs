@@ -12,8 +12,8 @@
 //! What gathered leaves with the next send after the quantum, with the next receive or turn of the connection, with
 //! [`Engine::flush`](crate::Engine::flush), or by the service thread, which is called once per burst and then watches: the
 //! longer the burst, in which the sends themselves see to it, the seldomer, as each look may take the processor from who sends.
-//! So what is last waits for an eighth of its burst at most, and never longer than about [`WATCH_NAP_MAX`] + [`QUANTUM_BUSY`],
-//! below the 1 ms of [CDP-COA-7].
+//! So what is last waits for an eighth of its burst at most, and never longer than about [`WATCH_NAP_MAX`] + [`QUANTUM_BUSY`], or
+//! than [`WATCH_NAP_MAX`] + [`DELAY_MAX`] where the user asks for a delay: the 1 ms of [CDP-COA-7].
 //!
 //! Races:
 //! * Listed slot against a sleep without limit: the service thread first says how it will sleep, then looks at the list
@@ -58,7 +58,7 @@ impl Gather {
 }
 
 /// [CDP-COA-7] The longest time that a user may ask for, less what the watch may add.
-const DELAY_MAX: Duration = Duration::from_micros(900);
+const DELAY_MAX: Duration = Duration::from_millis(1).saturating_sub(WATCH_NAP_MAX);
 
 /// How long after a transmission small sends gather.
 pub(crate) const QUANTUM: Duration = Duration::from_micros(5);
