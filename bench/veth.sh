@@ -66,10 +66,11 @@ fi
 
 # The kernel allows interface names of 15 characters.
 a=wfa$$ b=wfb$$ c=wfc$$
-server_pid=''
+pids=''
 clean() {
     trap - EXIT INT TERM HUP
-    [ -z "$server_pid" ] || kill "$server_pid" 2>/dev/null || true
+    # shellcheck disable=SC2086 # they are several
+    [ -z "$pids" ] || kill $pids 2>/dev/null || true
     for space in "$a" "$b" "$c"; do
         for pid in $(ip netns pids "$space" 2>/dev/null); do kill "$pid" 2>/dev/null || true; done
         ip netns del "$space" 2>/dev/null || true
@@ -173,15 +174,22 @@ if [ -n "$wire" ]; then
     kill -0 "$wire_pid" 2>/dev/null || fail "the wire has ended"
 fi
 
+# What is waited for in the background ends with this script; one in the foreground would have to end before a signal is looked at.
+await() {
+    status=0
+    wait "$1" || status=$?
+    exit "$status"
+}
 if [ -n "$with" ]; then
-    sh -c "$with"
-    exit
+    sh -c "$with" &
+    pids=$!
+    await "$pids"
 fi
 # shellcheck disable=SC2086 # the placement is several words
 $WEFT_ON_SERVER sh -c "exec $server" &
-server_pid=$!
+pids=$!
 sleep 0.3
-status=0
 # shellcheck disable=SC2086
-$WEFT_ON_CLIENT sh -c "exec $client" || status=$?
-exit "$status"
+$WEFT_ON_CLIENT sh -c "exec $client" &
+pids="$pids $!"
+await "$!"
