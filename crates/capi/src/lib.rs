@@ -1,10 +1,10 @@
-//! The C face of CDP: the functions that `include/cdp.h` declares, in a static and a shared library `cdp`.
+//! The C face: the functions that `include/cdp.h` and `include/fiber.h` declare, in a static and a shared library `cdp`.
 //!
 //! A descriptor is a number in a table of this library; a call looks it up, takes a share of what it names, and works
 //! on that with no lock held. Every call runs behind one boundary (`boundary.rs`) that turns errors into errno
 //! and a sentence, checks pointers, and lets no panic pass into C.
 //!
-//! This room must not know packets, timers or threads: it translates, and [`weft_socket`] does the work.
+//! This room must not know packets, timers or threads: it translates, and [`weft_socket`] and [`weft_fiber`] do the work.
 //!
 //! What a C program writes (`examples/echo.c` has the whole of it):
 //!
