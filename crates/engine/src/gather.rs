@@ -73,7 +73,7 @@ const BATCH_BYTES: usize = 48 << 10;
 /// Bytes of a stream that may wait for their first transmission.
 const UNSENT_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a stream that make a batch of full packets; less waits for more while sends come one after the other.
-const CORK_BYTES: usize = crate::outbox::BATCH_BYTES;
+const CORK_BYTES: usize = 63 << 10;
 /// How long after a transmission the rest of a stream waits for that.
 const CORK_TIME: Duration = Duration::from_micros(20);
 /// How often the service thread looks while messages gather, in a short burst and in a long one.

@@ -7,16 +7,13 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use weft_link::SendBatch;
+use weft_link::{GROUP_BYTES_MAX, SendBatch};
 use weft_proto::{Connection, Transmit};
 
 use crate::slot::{Deferred, Slot};
 use crate::waiters::Wake;
 
-/// Bytes after which a batch goes to the link before more is polled: one kernel buffer of many packets, so that the
-/// other end works on the first while this end makes the second.
-pub(crate) const BATCH_BYTES: usize = 63 << 10;
-/// Packets likewise.
+/// Packets after which a batch goes to the link before more is polled.
 const BATCH_PACKETS: usize = 128;
 
 // What the machine lays behind a head is what the link would have laid there.
@@ -27,6 +24,8 @@ const _: () = assert!(weft_proto::INLINE_BYTES == weft_link::INLINE_BYTES);
 pub(crate) struct Outbox {
     pub(crate) batch: SendBatch,
     bytes: usize,
+    /// Bytes of the last packet.
+    last: usize,
     /// Slots whose packets lie in the batch, and whether they have more.
     pub(crate) claims: Vec<(Arc<Slot>, bool)>,
     pub(crate) wakes: Vec<Wake>,
@@ -81,10 +80,10 @@ impl Outbox {
     #[inline]
     pub(crate) fn push(&mut self, to: SocketAddr, connection: &Connection, transmit: &mut Transmit) {
         if let Some(frame) = connection.frame(transmit) {
-            self.bytes += frame.len();
+            self.count(frame.len());
             return self.batch.push_frame(to, &frame, transmit.may_fragment);
         }
-        self.bytes += transmit.head.len() + transmit.body.len();
+        self.count(transmit.head.len() + transmit.body.len());
         let head = transmit.head.clone();
         if transmit.body.is_empty() {
             self.batch.push_laid(to, head, transmit.may_fragment);
@@ -93,14 +92,38 @@ impl Outbox {
         }
     }
 
-    /// Whether it is time to hand the batch to the link.
+    #[inline]
+    fn count(&mut self, packet_bytes: usize) {
+        self.bytes += packet_bytes;
+        self.last = packet_bytes;
+    }
+
+    /// Whether it is time to hand the batch to the link: one more packet would not leave as one with the others, and the other end
+    /// can work on these while this end makes the next.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.bytes >= BATCH_BYTES || self.batch.len() >= BATCH_PACKETS
+        self.bytes + self.last > GROUP_BYTES_MAX || self.batch.len() >= BATCH_PACKETS
     }
 
     /// The batch was handed over.
     pub(crate) fn note_sent(&mut self) {
-        self.bytes = 0;
+        (self.bytes, self.last) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_what_leaves_as_one() {
+        for (packet_bytes, packets) in [(1_472, 44), (8_972, 7), (40_000, 1), (65_507, 1)] {
+            let mut out = Outbox::default();
+            let counted = (1..).find(|_| {
+                out.count(packet_bytes);
+                out.is_full()
+            });
+            assert_eq!(counted, Some(packets), "{packet_bytes} bytes");
+        }
     }
 }

@@ -15,6 +15,8 @@ pub(crate) use run::{Place, Run};
 /// Bodies up to this many bytes are laid behind their head, so that packets lie end to end. Measured: below, a copy costs
 /// less than the kernel's work on one more piece of memory (`docs/adr/0003-udp-link.md`).
 pub const INLINE_BYTES: usize = 2048;
+/// Bytes of the packets that leave as one for the kernel to cut, at most: below what one UDP datagram may hold with any IP header.
+pub const GROUP_BYTES_MAX: usize = 65_000;
 /// Bytes of heads and small bodies at which a batch calls itself full: they stay in a core's second cache.
 const BYTES_MAX: usize = 256 << 10;
 /// Packets at which a batch calls itself full.

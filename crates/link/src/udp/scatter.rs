@@ -4,13 +4,11 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use super::address::RawAddress;
-use crate::SendBatch;
 use crate::send_batch::{Cursor, Run};
+use crate::{GROUP_BYTES_MAX, SendBatch};
 
 /// Packets in one group: what every kernel with `UDP_SEGMENT` takes.
 pub(super) const SEGMENTS_MAX: usize = 64;
-/// Bytes in one group: below what one UDP datagram may hold with any IP header.
-pub(super) const GROUP_BYTES_MAX: usize = 65_000;
 /// Groups that one system call sends.
 const GROUPS_MAX: usize = 32;
 /// Pieces of memory that one system call sends from.
