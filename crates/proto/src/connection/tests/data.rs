@@ -151,6 +151,32 @@ fn small_packets_are_not_held_back_within_a_host() {
     assert_eq!(pair.to_server.len(), 20);
 }
 
+/// [CDP-WND-2] A slot is promised once: to a packet that is held, or to a part of a message.
+#[test]
+fn parts_and_what_is_held_share_the_slots_of_the_window() {
+    let client = Config { coalesce: false, ..Config::new(Service::Datagram, 1_000) };
+    let server = Config { receive_slots: 8, ..client };
+    let mut pair = Pair::open(&client, &server);
+    pair.client.send(&[1; 14_000]).unwrap();
+    pair.collect();
+    assert_eq!(pair.to_server.len(), 8);
+    for packet in std::mem::take(&mut pair.to_server) {
+        pair.deliver_to_server(packet);
+    }
+    assert_eq!(pair.server().bytes_beyond_window(), 0);
+    pair.collect();
+    for packet in std::mem::take(&mut pair.to_client) {
+        pair.client.handle_packet(pair.now, packet);
+    }
+    pair.collect();
+    // the first of the next parts is lost, the others are held
+    assert_eq!(pair.to_server.len(), 6);
+    for packet in std::mem::take(&mut pair.to_server).drain(1..) {
+        pair.deliver_to_server(packet);
+    }
+    assert_eq!(pair.server().bytes_beyond_window(), 5_000);
+}
+
 /// [CDP-DG-6] A message above the limit is refused and nothing is sent.
 #[test]
 fn a_message_above_the_limit_is_refused() {
