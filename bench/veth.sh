@@ -69,8 +69,8 @@ a=wfa$$ b=wfb$$ c=wfc$$
 pids=''
 clean() {
     trap - EXIT INT TERM HUP
-    # shellcheck disable=SC2086 # they are several
-    [ -z "$pids" ] || kill $pids 2>/dev/null || true
+    # shellcheck disable=SC2086 # they are several, or a group
+    [ -z "$pids" ] || kill -- $pids 2>/dev/null || true
     for space in "$a" "$b" "$c"; do
         for pid in $(ip netns pids "$space" 2>/dev/null); do kill "$pid" 2>/dev/null || true; done
         ip netns del "$space" 2>/dev/null || true
@@ -175,21 +175,24 @@ if [ -n "$wire" ]; then
 fi
 
 # What is waited for in the background ends with this script; one in the foreground would have to end before a signal is looked at.
+# It reads what this script reads.
+exec 3<&0
 await() {
     status=0
     wait "$1" || status=$?
     exit "$status"
 }
 if [ -n "$with" ]; then
-    sh -c "$with" &
-    pids=$!
-    await "$pids"
+    # A group of its own, so that all that it starts is told to end.
+    setsid sh -c "$with" <&3 3<&- &
+    pids=-$!
+    await "$!"
 fi
 # shellcheck disable=SC2086 # the placement is several words
 $WEFT_ON_SERVER sh -c "exec $server" &
 pids=$!
 sleep 0.3
 # shellcheck disable=SC2086
-$WEFT_ON_CLIENT sh -c "exec $client" &
+$WEFT_ON_CLIENT sh -c "exec $client" <&3 3<&- &
 pids="$pids $!"
 await "$!"

@@ -1,7 +1,8 @@
 //! Discrete-event kernel: a virtual clock, an event queue, seeded randomness, a trace hash.
 //!
 //! Whoever simulates (`testnet`) builds on these four and nothing else, so that a run is a function of its seed: the same seed
-//! gives the same events in the same order and therefore the same [`TraceHash`]. This room must not know what its events mean, nor a real clock, thread, file or socket.
+//! gives the same events in the same order and therefore the same [`TraceHash`]. This room must not know what its events mean,
+//! nor a real clock, thread, file or socket.
 //!
 //! ```
 //! use std::time::Duration;

@@ -13,7 +13,7 @@ mod tests {
             Ok(output) => output,
             Err(error) => {
                 weft_skip::skipped!(
-                    "python3 does not run here ({error}), so no second implementation was met"
+                    "python3 does not run here ({error}); install it to meet the second implementation"
                 );
                 return;
             }

@@ -292,7 +292,9 @@ mod tests {
             return;
         }
         let Some(hosts) = Hosts::new() else {
-            weft_skip::skipped!("no network namespaces can be made here, so no job ran on two hosts");
+            weft_skip::skipped!(
+                "no network namespaces can be made here, so no job ran on two hosts; run as root"
+            );
             return;
         };
         let dir = tempfile::tempdir().unwrap();

@@ -216,7 +216,9 @@ fn a_source_that_is_missing_or_unreadable_stops_before_anything_is_sent() {
     fs::write(world.from("secret"), b"x").unwrap();
     fs::set_permissions(world.from("secret"), Permissions::from_mode(0o000)).unwrap();
     if fs::File::open(world.from("secret")).is_ok() {
-        weft_skip::skipped!("this user may read everything, so an unreadable file cannot be made");
+        weft_skip::skipped!(
+            "this user may read everything, so no file is unreadable; run as another user than root"
+        );
         return;
     }
     let done = send(&server, &world, "secret", &[]);
@@ -271,7 +273,7 @@ fn a_full_disk_leaves_no_file_under_the_final_name() {
         .output()
         .is_ok_and(|output| output.status.success());
     if !mounted {
-        weft_skip::skipped!("mounting a small disk is not permitted");
+        weft_skip::skipped!("mounting a small disk is not permitted; run as root");
         return;
     }
     let world = World::new();

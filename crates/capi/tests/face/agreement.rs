@@ -198,7 +198,9 @@ fn the_header_is_c_plus_plus_too() {
     compiler.arg(&source);
     match compiler.output() {
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
-        Err(error) => weft_skip::skipped!("no C++ compiler here ({error})"),
+        Err(error) => {
+            weft_skip::skipped!("no C++ compiler here ({error}); install g++ to check the header with it");
+        }
     }
 }
 

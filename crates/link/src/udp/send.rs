@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering;
 
 use super::address::RawAddress;
 use super::scatter::Scatter;
-use super::{Udp, options, splice};
+use super::splice::Splice;
+use super::{Udp, options};
 use crate::send_batch::Cursor;
 use crate::{Frame, SendBatch, sys};
 
@@ -40,7 +41,7 @@ impl Udp {
             return self.send_fragmentable(&frame);
         }
         if let Some(packet) = batch.in_pages(at)
-            && packet.len() >= splice::BYTES_MIN
+            && Splice::takes(packet)
             && self.splice_one(frame.to, packet)
         {
             self.count_sent(1, packet.len());

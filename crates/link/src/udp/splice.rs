@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
 /// Bytes of the smallest packet that is taken: below, a copy costs less than the two calls.
-pub(super) const BYTES_MIN: usize = 32 << 10;
+const BYTES_MIN: usize = 32 << 10;
 /// Pages of the largest one: what a pipe holds, and what the kernel makes one packet of.
 const PAGES_MAX: usize = 16;
 /// Kernels before this one make a packet of spliced pages in several steps, in between of which other threads' may get into it.
@@ -33,15 +33,16 @@ enum Pipe {
 }
 
 impl Splice {
-    /// Sends `packet`, which lies in pages that hold nothing else, by a connected socket. False if it is none for this way, or
-    /// there is none.
+    /// Whether `packet`, which lies in pages that hold nothing else, is one for this way.
+    pub(super) fn takes(packet: &[u8]) -> bool {
+        packet.len() >= BYTES_MIN && pages(packet) <= PAGES_MAX
+    }
+
+    /// Sends such a packet by a connected socket. False if there is no such way.
     ///
     /// # Errors
     /// What the socket says, of this packet or of one before. It was not sent.
     pub(super) fn send(&self, socket: BorrowedFd<'_>, packet: &[u8]) -> io::Result<bool> {
-        if packet.len() < BYTES_MIN || pages(packet) > PAGES_MAX {
-            return Ok(false);
-        }
         let Ok(mut pipe) = self.0.try_lock() else { return Ok(false) };
         if matches!(*pipe, Pipe::Untried) {
             *pipe = Pipe::open();
@@ -138,13 +139,10 @@ mod tests {
 
     #[test]
     fn a_small_packet_and_one_in_too_many_pages_are_left_to_be_copied() {
-        let ((from, _to), splice) = (pair(), Splice::default());
         let mut buffer = FrameBuffer::with_pages(128 << 10);
-        assert!(!splice.send(from.as_fd(), &packet(&mut buffer, BYTES_MIN - 1, 1)).unwrap());
-        assert!(
-            !splice.send(from.as_fd(), &packet(&mut buffer, 65_507, 2)).unwrap(),
-            "it begins at the end of a page"
-        );
+        assert!(!Splice::takes(&packet(&mut buffer, BYTES_MIN - 1, 1)));
+        assert!(!Splice::takes(&packet(&mut buffer, 65_507, 2)), "it begins at the end of a page");
+        assert!(Splice::takes(&packet(&mut FrameBuffer::with_pages(65_507), 65_507, 3)));
     }
 
     #[test]

@@ -32,7 +32,7 @@ fn what_came_alone_is_copied_when_the_reader_is_behind_and_what_came_together_is
     }
 }
 
-/// The first of a run is alone.
+/// [CDP-WND-2] [CDP-DG-7] Parts that have left their slots keep no memory of others either.
 #[test]
 fn parts_of_a_message_are_copied_in_the_same_way() {
     for (every, kept) in [(LEN + 28, 64), (LEN + 300, LENT_MAX as usize)] {
