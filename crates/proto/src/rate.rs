@@ -99,6 +99,11 @@ impl Estimator {
         self.app_limited_until = (self.delivered + u64::from(in_flight)).max(1);
     }
 
+    /// So many packets have been acknowledged that left before the one which [`Estimator::handle_acked`] is told of next.
+    pub fn count_acked(&mut self, packets: u64) {
+        self.delivered += packets;
+    }
+
     /// A packet with this stamp has been acknowledged, or held by SACK, for the first time.
     pub fn handle_acked(&mut self, now: Instant, stamp: &Stamp) {
         self.delivered += 1;

@@ -80,6 +80,7 @@ impl Connection {
             Acknowledgement::Valid(full) if self.is_answer(&header, s, full) => {
                 self.unread = Some(header.window);
             }
+            Acknowledgement::Valid(full) if self.is_known(&header, full) => {}
             Acknowledgement::Valid(full) => {
                 let Header { kind, window, ece, .. } = header;
                 self.handle_acknowledgement(now, now, full, Reported { kind, window, ece, tlvs });
@@ -129,6 +130,23 @@ impl Connection {
         }
     }
 
+    /// Whether the acknowledgement of a DAT says nothing new. So it is with all that who only receives gets: he has nothing in
+    /// flight, and his window stays where it is.
+    #[inline]
+    fn is_known(&self, header: &Header, full: weft_base::Seq) -> bool {
+        header.kind == Kind::Data
+            && !header.ece
+            && self.sender.knows(full + self.send_window(header.window))
+            && self.unanswered.count == 0
+            && !self.timers.is_set(Timer::Persist)
+            && !self.timers.is_set(Timer::NoProgress)
+    }
+
+    /// [CDP-WND-1] Slots from the ACK number on: WINDOW << scale of the packet's sender.
+    fn send_window(&self, window: u16) -> u64 {
+        u64::from(window) << self.agreed.send_scale
+    }
+
     /// An honest acknowledgement of all before `full`, which came at `came_at` and is read now.
     pub(super) fn handle_acknowledgement(
         &mut self,
@@ -143,8 +161,7 @@ impl Connection {
         let acked = Acked {
             came_at,
             full,
-            // [CDP-WND-1] the right edge is full + (WINDOW << scale of the packet's sender)
-            window: u64::from(window) << self.agreed.send_scale,
+            window: self.send_window(window),
             sack: tlvs.and_then(|tlvs| tlvs.sack.as_ref()),
             far_sack: tlvs.and_then(|tlvs| tlvs.far_sack.as_ref()),
             // a DAT cannot, and a PIN need not tell what is held

@@ -29,7 +29,7 @@ pub(crate) struct Progress {
     /// Something arrived that was sent once, or so soon after it was sent again that its first transmission did.
     pub(crate) is_from_first: bool,
     /// The latest of those that arrived when sent again.
-    repeated: Option<Repeated>,
+    pub(super) repeated: Option<Repeated>,
     /// The FIN was among those SND.UNA moved over.
     pub(crate) fin: bool,
     /// Whether a large segment was among them, in the sense of [`Flight::large`].
@@ -38,7 +38,7 @@ pub(crate) struct Progress {
 
 /// A number that arrived when it was sent again.
 #[derive(Clone, Copy, Debug)]
-struct Repeated {
+pub(super) struct Repeated {
     /// When that was, and its number plus one.
     sent: (Instant, Seq),
     elapsed: Duration,
@@ -51,7 +51,9 @@ impl Flight {
         let mut progress = Progress::default();
         let count =
             usize::try_from(full.distance_from(self.una)).unwrap_or(usize::MAX).min(self.segments.len());
-        for nth in 0..count {
+        let is_run = count > 1 && self.tallies.is_none();
+        let taken = if is_run { self.acknowledge_plain(count, now, &mut progress) } else { 0 };
+        for nth in taken..count {
             let Some(segment) = self.segments.pop_front() else { break };
             self.bytes -= segment.piece.len();
             progress.fin |= segment.fin;
@@ -73,6 +75,37 @@ impl Flight {
         self.far_named = start.saturating_sub(count)..end.saturating_sub(count);
         self.first_lost = self.first_lost.saturating_sub(count);
         progress
+    }
+
+    /// Takes the segments in front that were sent once and wait for nothing but this, as most do, and leaves the last of these:
+    /// it was sent after the others, so round trip, rate and order of arrival are what it tells. Returns how many were taken.
+    fn acknowledge_plain(&mut self, count: usize, now: Instant, progress: &mut Progress) -> usize {
+        let is_plain = |segment: &Segment| {
+            segment.place == Place::InFlight
+                && segment.transmissions == 1
+                && segment.sent_at <= now
+                && !segment.fin
+        };
+        let (mut plain, mut bytes) = (0_usize, 0);
+        for segment in self.segments.iter().take(count.min(FAR)).take_while(|segment| is_plain(segment)) {
+            plain += 1;
+            bytes += segment.piece.len();
+            progress.large |= segment.piece.len() > self.large_bytes;
+        }
+        let Some(last) = plain.checked_sub(1).filter(|last| *last > 0) else { return 0 };
+        bytes -= self.segments[last].piece.len();
+        self.segments.drain(..last);
+        self.bytes -= bytes;
+        self.una += last as u64;
+        #[allow(clippy::cast_possible_truncation)] // at most what a bitmap names
+        let taken = last as u32;
+        self.in_flight -= taken;
+        self.rate.count_acked(last as u64);
+        progress.bytes += bytes as u64;
+        progress.acked += last as u64;
+        progress.delivered += taken;
+        progress.on_path += taken;
+        last
     }
 
     /// The acknowledgement that is handled next has this piece of what lies beyond SACK.

@@ -30,3 +30,41 @@ fn an_acknowledgement_stamped_before_its_packet_tells_no_round_trip() {
     let progress = flight.acknowledge(start + 8 * MS, flight.nxt(), None);
     assert_eq!((progress.delivered, progress.rtt, flight.rack_rtt), (1, None, 3 * MS));
 }
+
+/// What is acknowledged together is what would have been acknowledged one by one, whatever became of it before.
+#[test]
+fn numbers_acknowledged_together_tell_what_each_would_have_told() {
+    let start = Instant::from_nanos(1_000_000_000);
+    let flight = || {
+        let mut flight = Flight::new(Seq::new(1));
+        flight.set_large(800);
+        for nth in 0..40 {
+            flight.push(start + MS * (nth / 8), Piece::of_bytes(10 * nth + 500), false, nth == 39);
+        }
+        let mut progress = Progress::default();
+        flight.mark_held(start + 6 * MS, 0, &[1 << 20], None, &mut progress);
+        flight.resend(start + 7 * MS, 10);
+        flight
+    };
+    let now = start + 9 * MS;
+    for count in 1..=40 {
+        let (mut at_once, mut by_one) = (flight(), flight());
+        let all = at_once.acknowledge(now, at_once.una() + count, Some(MS));
+        let mut sum = Progress::default();
+        for _ in 0..count {
+            let one = by_one.acknowledge(now, by_one.una() + 1, Some(MS));
+            sum.delivered += one.delivered;
+            sum.on_path += one.on_path;
+            sum.bytes += one.bytes;
+            sum.acked += one.acked;
+            sum.rtt = sum.rtt.into_iter().chain(one.rtt).min();
+            sum.sent_at = sum.sent_at.max(one.sent_at);
+            sum.is_from_first |= one.is_from_first;
+            sum.fin |= one.fin;
+            sum.large |= one.large;
+            sum.repeated = one.repeated.or(sum.repeated);
+        }
+        assert_eq!(format!("{all:?}"), format!("{sum:?}"), "{count} numbers");
+        assert_eq!(format!("{at_once:?}"), format!("{by_one:?}"), "{count} numbers");
+    }
+}

@@ -33,6 +33,12 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
+    /// So many bytes, of no chunk.
+    #[cfg(test)]
+    pub(crate) fn of_bytes(len: u32) -> Self {
+        Self { len, ..Self::default() }
+    }
+
     #[inline]
     pub(crate) fn len(self) -> usize {
         self.len as usize

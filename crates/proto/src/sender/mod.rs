@@ -236,6 +236,12 @@ impl Sender {
             && !self.probe_out
     }
 
+    /// Whether an acknowledgement with this right edge brings nothing: all is acknowledged, and the window goes as far already.
+    #[inline]
+    pub(crate) fn knows(&self, edge: Seq) -> bool {
+        self.flight.is_empty() && edge.is_at_or_before(self.edge)
+    }
+
     /// Bytes held for the user: not yet sent, and not yet acknowledged.
     pub(crate) fn buffered(&self) -> usize {
         self.queue.bytes() + self.flight.bytes()

@@ -323,6 +323,18 @@ fn the_greatest_edge_rules() {
     assert_eq!(script.own.path_stats().send_window, 0);
 }
 
+/// [CDP-WND-5] Who has nothing in flight hears of a larger window from the peer's data as well.
+#[test]
+fn data_of_the_peer_opens_the_window_of_who_has_nothing_in_flight() {
+    let mut script = stream();
+    assert_eq!(script.own.path_stats().send_window, 1_000, "the SYN promised 1000");
+    for window in [1_000, 900, 1_200, 1_500] {
+        script.window = window;
+        script.send(false, b"some");
+        assert_eq!(script.own.path_stats().send_window, window.max(1_000).into(), "the greatest edge");
+    }
+}
+
 /// [CDP-WND-3] [CDP-WND-4] Our own edge never moves back, also when scaling rounds the window down.
 #[test]
 fn our_edge_never_moves_back() {
