@@ -386,17 +386,19 @@ impl World {
         let Some(mut connection) = self.ends[end].take() else { return };
         let mut head = Vec::new();
         let mut count = 0;
-        while let Some(transmit) = connection.poll_transmit_in_place(self.now, &mut head) {
+        while let Some(transmit) = connection.poll_transmit_in_place(self.now, &mut head, 65_000) {
             let bytes = match connection.frame(&transmit) {
                 Some(frame) => frame.to_vec(),
                 None => [&head[transmit.head], &transmit.body[..]].concat(),
             };
-            let packet = Packet::new_checked(Bytes::from(bytes.clone()), Encapsulation::Udp);
-            let packet = packet.expect("what is sent is legal");
-            assert_eq!(packet.flow(), connection.flow().reversed());
-            self.put(1 - end, bytes);
+            for bytes in bytes.chunks(bytes.len() / transmit.packets as usize) {
+                let packet = Packet::new_checked(Bytes::copy_from_slice(bytes), Encapsulation::Udp);
+                let packet = packet.expect("what is sent is legal");
+                assert_eq!(packet.flow(), connection.flow().reversed());
+                self.put(1 - end, bytes.to_vec());
+            }
             head.clear();
-            count += 1;
+            count += transmit.packets as usize;
             assert!(count < BURST_MAX, "packets without end");
         }
         let events = std::iter::from_fn(|| connection.poll_event()).take(BURST_MAX).count();

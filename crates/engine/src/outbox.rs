@@ -74,16 +74,17 @@ impl Outbox {
             || !self.given_way.is_empty()
     }
 
-    /// Adds a packet that `connection` has just made: where it lies, or behind its head, which was written to the batch. What was
+    /// Adds a packet, or some, that `connection` has just made: where it lies, or behind its head, which was written to the batch. What was
     /// made a moment ago is not moved as a whole: a wide read of fields that were written one by one waits for the whole packet to
     /// leave the core's store buffer.
     #[inline]
     pub(crate) fn push(&mut self, to: SocketAddr, connection: &Connection, transmit: &mut Transmit) {
         if let Some(frame) = connection.frame(transmit) {
-            self.count(frame.len());
-            return self.batch.push_frame(to, &frame, transmit.may_fragment);
+            let packets = transmit.packets as usize;
+            self.count(frame.len(), packets);
+            return self.batch.push_frames(to, &frame, packets, transmit.may_fragment);
         }
-        self.count(transmit.head.len() + transmit.body.len());
+        self.count(transmit.head.len() + transmit.body.len(), 1);
         let head = transmit.head.clone();
         if transmit.body.is_empty() {
             self.batch.push_laid(to, head, transmit.may_fragment);
@@ -93,9 +94,15 @@ impl Outbox {
     }
 
     #[inline]
-    fn count(&mut self, packet_bytes: usize) {
-        self.bytes += packet_bytes;
-        self.last = packet_bytes;
+    fn count(&mut self, bytes: usize, packets: usize) {
+        self.bytes += bytes;
+        self.last = bytes / packets;
+    }
+
+    /// Bytes of more packets that leave as one with those that are there.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        GROUP_BYTES_MAX.saturating_sub(self.bytes)
     }
 
     /// Whether it is time to hand the batch to the link: one more packet would not leave as one with the others, and the other end
@@ -120,7 +127,7 @@ mod tests {
         for (packet_bytes, packets) in [(1_472, 44), (8_972, 7), (40_000, 1), (65_507, 1)] {
             let mut out = Outbox::default();
             let counted = (1..).find(|_| {
-                out.count(packet_bytes);
+                out.count(packet_bytes, 1);
                 out.is_full()
             });
             assert_eq!(counted, Some(packets), "{packet_bytes} bytes");

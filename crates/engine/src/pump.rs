@@ -184,11 +184,12 @@ impl Core {
             if is_answer || out.is_full() {
                 break false;
             }
-            let mut polled = live.connection.poll_transmit_in_place(now, out.batch.heads_mut());
+            let room = out.room();
+            let mut polled = live.connection.poll_transmit_in_place(now, out.batch.heads_mut(), room);
             let Some(transmit) = &mut polled else { break true };
             // [CDP-LIM-3] echo-form RSTs within the limits of the process
             if !transmit.is_echo_reset || self.may_reset(slot.key().remote.node, now) {
-                let to = live.send_by(transmit.path, &mut run);
+                let to = live.send_by(transmit.path, transmit.packets, &mut run);
                 out.push(to, &live.connection, transmit);
             }
             is_answer = live.connection.has_unread_ack();

@@ -78,13 +78,13 @@ impl Side {
         Paths::new(narrow(self.io_nodes.len()), self.default.load(Ordering::Relaxed)).unwrap_or_default()
     }
 
-    /// The address of the I/O node that is path `path`, for one packet more of `run`.
+    /// The address of the I/O node that is path `path`, for so many packets more of `run`.
     #[inline]
-    pub(crate) fn send_by(&self, path: u8, run: &mut Run) -> SocketAddr {
+    pub(crate) fn send_by(&self, path: u8, packets: u32, run: &mut Run) -> SocketAddr {
         if path != run.path {
             self.count(std::mem::replace(run, Run { path, packets: 0 }));
         }
-        run.packets += 1;
+        run.packets += u64::from(packets);
         self.io_nodes[usize::from(path) % self.io_nodes.len()].at
     }
 
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn packets_are_counted_by_member() {
         let (side, mut run) = (side(), Run::default());
-        let to: Vec<_> = [0, 0, 1, 0].map(|path| side.send_by(path, &mut run).to_string()).into();
+        let to: Vec<_> = [0, 0, 1, 0].map(|path| side.send_by(path, 1, &mut run).to_string()).into();
         side.count(run);
         assert_eq!(to, ["10.0.0.11:1", "10.0.0.11:1", "10.0.0.12:1", "10.0.0.11:1"]);
         let sent: Vec<_> = side.stats().io_nodes.iter().map(|io_node| io_node.packets_sent).collect();

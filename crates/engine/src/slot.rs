@@ -102,15 +102,15 @@ impl Live {
         unneeded
     }
 
-    /// Where a packet goes that takes path `path`, and now does, one more of `run`.
+    /// Where packets go that take path `path`, and now do, so many more of `run`.
     #[inline]
-    pub(crate) fn send_by(&mut self, path: u8, run: &mut Run) -> SocketAddr {
+    pub(crate) fn send_by(&mut self, path: u8, packets: u32, run: &mut Run) -> SocketAddr {
         let Some(side) = &self.side else { return self.to };
         // last words follow the peer, and say nothing of what went before
         if self.connection.state() != State::Closed {
             self.sent_by = path;
         }
-        side.send_by(path, run)
+        side.send_by(path, packets, run)
     }
 
     /// [CDP-TMR-3] When and by which way the two ends last had to do with each other.

@@ -146,20 +146,27 @@ impl SendBatch {
         self.packets += 1;
     }
 
-    /// Adds a packet that lies in memory which others may read too, and stays there. A packet that continues the one before it
-    /// needs no handle of its own, which waits for what was written before.
+    /// Adds `count` packets of one size that lie end to end in memory which others may read too, and stay there. Packets that
+    /// continue those before need no handle of their own, which waits for what was written before.
+    ///
+    /// # Panics
+    /// If `count` is 0, or the bytes are not those of so many packets.
     #[inline]
-    pub fn push_frame(&mut self, to: SocketAddr, packet: &FramesRef<'_>, may_fragment: bool) {
+    pub fn push_frames(&mut self, to: SocketAddr, packets: &FramesRef<'_>, count: usize, may_fragment: bool) {
+        let size = packets.len() / count;
+        assert!(
+            size * count == packets.len(),
+            "{count} packets of one size have not {} bytes",
+            packets.len()
+        );
+        self.packets += count;
         if !may_fragment
             && let Some(last) = self.runs.last_mut()
-            && last.join(packet, to)
+            && last.join(packets, size, count, to)
         {
-            self.packets += 1;
-        } else {
-            let (place, size) = (Place::Shared(packet.to_frames()), packet.len());
-            self.runs.push(Run { to, place, size, count: 1, may_fragment });
-            self.packets += 1;
+            return;
         }
+        self.runs.push(Run { to, place: Place::Shared(packets.to_frames()), size, count, may_fragment });
     }
 
     /// Copies the last packet, if it is a small one in memory of its own that nothing continues.

@@ -79,7 +79,7 @@ fn large_packets_in_pages_of_their_own_are_left_there_for_who_receives_them() {
             here.look();
             there.look();
             let mut batch = SendBatch::new();
-            batch.push_frame(to, &buffer.frames(0..len), false);
+            batch.push_frames(to, &buffer.frames(0..len), 1, false);
             assert_eq!(here.link.send(&mut batch).unwrap(), 1);
             assert_eq!(there.receive(1), [(from, vec![byte; len])]);
             there.send(from, &packets(1, 10));

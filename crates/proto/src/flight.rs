@@ -19,7 +19,7 @@ pub(crate) use self::losses::Losses;
 use self::reordering::Reordering;
 use crate::numbers::NumberSet;
 use crate::paths::{Paths, Tallies, Way};
-use crate::queue::Piece;
+use crate::queue::{Outgoing, Piece};
 use crate::rate;
 
 /// The first number after SND.UNA that SACK does not reach.
@@ -184,22 +184,37 @@ impl Flight {
     }
 
     /// A new number is being sent.
+    #[inline]
     pub(crate) fn push(&mut self, now: Instant, piece: Piece, eom: bool, fin: bool) {
-        let stamp = self.rate.stamp(now, self.in_flight);
+        let segment = self.first_transmission(now, piece, eom, fin);
         self.in_flight += 1;
         self.bytes += piece.len();
-        let (place, way) = (Place::InFlight, Way::first(self.paths));
-        self.segments.push_back(Segment {
+        self.segments.push_back(segment);
+    }
+
+    /// So many more new numbers are being sent behind the one that was just pushed, with data that lies behind its data.
+    pub(crate) fn push_alike(&mut self, now: Instant, last: Outgoing, count: u32) {
+        let segment = self.first_transmission(now, last.piece, last.eom, false);
+        self.in_flight += count;
+        self.bytes += count as usize * last.piece.len();
+        let pieces = std::iter::successors(Some(last.piece.next()), |piece| Some(piece.next()));
+        let alike = pieces.take(count as usize).map(|piece| Segment { piece, ..segment.clone() });
+        self.segments.extend(alike);
+    }
+
+    #[inline]
+    fn first_transmission(&mut self, now: Instant, piece: Piece, eom: bool, fin: bool) -> Segment {
+        Segment {
             piece,
             eom,
             fin,
-            place,
+            place: Place::InFlight,
             is_probe: false,
-            way,
+            way: Way::first(self.paths),
             sent_at: now,
             transmissions: 1,
-            stamp,
-        });
+            stamp: self.rate.stamp(now, self.in_flight),
+        }
     }
 
     /// What a tail probe repeats: the last number that the peer does not hold; or, where it goes by another path and what

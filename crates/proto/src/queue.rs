@@ -157,6 +157,23 @@ impl SendQueue {
         Some(outgoing)
     }
 
+    /// Takes up to `most` packets more that are like `last`, the one before them, and lie behind it one after the other. Tells how
+    /// many.
+    pub(crate) fn pop_alike(&mut self, last: Outgoing, most: u32) -> u32 {
+        let (mut next, mut count) = (last.piece.next(), 0);
+        while count < most
+            && let Some(packet) = self.ready.front()
+            && packet.piece == next
+            && packet.eom == last.eom
+        {
+            self.ready.pop_front();
+            next = next.next();
+            count += 1;
+        }
+        self.bytes = self.bytes.saturating_sub(count as usize * last.piece.len());
+        count
+    }
+
     /// The bytes of a packet that was popped and is not acknowledged.
     #[inline]
     pub(crate) fn get(&self, piece: Piece) -> &[u8] {

@@ -4,8 +4,8 @@
 
 use arrayvec::ArrayVec;
 use bytes::Bytes;
-use weft_base::FlowKey;
 use weft_base::limits::{MSS_MAX, SYN_BYTES_MIN};
+use weft_base::{FlowKey, Seq};
 
 use crate::header::{HEADER_LEN, VERSION, parse_addresses, word};
 use crate::tlv::{emit as tlv, registry};
@@ -59,6 +59,39 @@ impl Grease {
     }
 }
 
+/// The header of DAT packets that differ in nothing but number and data segment.
+#[derive(Clone, Copy, Debug)]
+pub struct DataHead {
+    words: Words,
+    is_sealed: bool,
+}
+
+impl DataHead {
+    /// That of packets like the one that `header` is of, with `body_bytes` of data each. LENGTH is computed and `header.length` ignored.
+    ///
+    /// # Panics
+    ///
+    /// If `body_bytes` are more than 65507.
+    #[must_use]
+    #[inline]
+    pub fn new(header: &Header, body_bytes: usize, sealed: bool) -> Self {
+        // [CDP-LIM-11] a packet has at most 65535 bytes
+        assert!(body_bytes <= usize::from(MSS_MAX), "a data segment of {body_bytes} bytes fits no packet");
+        debug_assert!(!header.kind.has_tlvs());
+        let words = Header { length: packet_length(HEADER_LEN + body_bytes), ..*header }.words();
+        Self { words, is_sealed: sealed && header.kind.is_sealed() }
+    }
+
+    /// The header of the packet with this number, which `body` follows. [CDP-SEAL-7] The seal is computed over header and body
+    /// after all else is final.
+    #[must_use]
+    #[inline]
+    pub fn emit(&self, seq: Seq, body: &[u8]) -> [u8; HEADER_LEN] {
+        let words = Words { seq: seq.get(), ..self.words };
+        if self.is_sealed { words.sealed(seal::checksum(words, body)).bytes() } else { words.bytes() }
+    }
+}
+
 /// The header of a DAT packet with the data segment `body`, which follows it.
 ///
 /// LENGTH is computed and `header.length` ignored. [CDP-SEAL-7] The seal is computed over header and body after all
@@ -70,14 +103,7 @@ impl Grease {
 #[must_use]
 #[inline]
 pub fn data_head(header: &Header, body: &[u8], sealed: bool) -> [u8; HEADER_LEN] {
-    // [CDP-LIM-11] a packet has at most 65535 bytes
-    assert!(body.len() <= usize::from(MSS_MAX), "a data segment of {} bytes fits no packet", body.len());
-    debug_assert!(!header.kind.has_tlvs());
-    let mut words = Header { length: packet_length(HEADER_LEN + body.len()), ..*header }.words();
-    if sealed && header.kind.is_sealed() {
-        words = words.sealed(seal::checksum(words, body));
-    }
-    words.bytes()
+    DataHead::new(header, body.len(), sealed).emit(header.seq, body)
 }
 
 /// Appends a whole control packet: header and `tlvs`.

@@ -48,13 +48,20 @@ impl Run {
         is_neighbour && self.takes(packet.len(), to)
     }
 
-    /// Takes a packet that lies in memory that is shared, if it continues the run there.
+    /// Takes `count` packets of `size` bytes that lie in memory that is shared, if they continue the run there.
     #[inline]
-    pub(super) fn join(&mut self, packet: &FramesRef<'_>, to: SocketAddr) -> bool {
-        let takes = !self.may_fragment && self.takes(packet.len(), to);
+    pub(super) fn join(
+        &mut self,
+        packets: &FramesRef<'_>,
+        size: usize,
+        count: usize,
+        to: SocketAddr,
+    ) -> bool {
+        let is_alike = size == self.size || count == 1;
+        let takes = is_alike && !self.may_fragment && self.takes(size, to);
         let Place::Shared(frames) = &mut self.place else { return false };
-        let joins = takes && frames.len() == self.size * self.count && frames.join(packet);
-        self.count += usize::from(joins);
+        let joins = takes && frames.len() == self.size * self.count && frames.join(packets);
+        self.count += if joins { count } else { 0 };
         joins
     }
 

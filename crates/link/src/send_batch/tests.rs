@@ -129,7 +129,7 @@ fn frozen(sizes: &[usize]) -> (FrameBuffer, Vec<Range<usize>>) {
 
 fn push_frames(batch: &mut SendBatch, port: u16, buffer: &FrameBuffer, ranges: &[Range<usize>]) {
     for range in ranges {
-        batch.push_frame(to(port), &buffer.frames(range.clone()), false);
+        batch.push_frames(to(port), &buffer.frames(range.clone()), 1, false);
     }
 }
 
@@ -154,7 +154,7 @@ fn frames_that_may_be_fragmented_stand_alone() {
     let (buffer, ranges) = frozen(&[600; 4]);
     let mut batch = SendBatch::new();
     for (range, may_fragment) in ranges.into_iter().zip([false, true, true, false]) {
-        batch.push_frame(to(1), &buffer.frames(range), may_fragment);
+        batch.push_frames(to(1), &buffer.frames(range), 1, may_fragment);
     }
     assert_eq!(counts(&batch), [1; 4]);
 }

@@ -237,7 +237,7 @@ mod tests {
             for &size in sizes {
                 let at = buffer.skip(size);
                 buffer.freeze(at + size);
-                batch.push_frame(to, &buffer.frames(at..at + size), false);
+                batch.push_frames(to, &buffer.frames(at..at + size), 1, false);
             }
         }
         batch.push_slice(to, &[1; 28]);

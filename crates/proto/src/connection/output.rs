@@ -21,9 +21,14 @@ impl Connection {
     }
 
     /// As [`Connection::poll_transmit`], but what leaves for the first time is not copied: [`Connection::frame`] tells where it
-    /// lies. Packets that follow each other lie end to end there.
-    pub fn poll_transmit_in_place(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
-        self.poll_packet(now, head, Lay::Here)
+    /// lies. Packets that follow each other lie end to end there; those of one size come together, up to `room` bytes, or one.
+    pub fn poll_transmit_in_place(
+        &mut self,
+        now: Instant,
+        head: &mut Vec<u8>,
+        room: usize,
+    ) -> Option<Transmit> {
+        self.poll_packet(now, head, Lay::Here(room))
     }
 
     fn poll_packet(&mut self, now: Instant, head: &mut Vec<u8>, lay: Lay) -> Option<Transmit> {

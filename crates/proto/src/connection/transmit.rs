@@ -5,11 +5,11 @@ use std::ops::Range;
 use bytes::Bytes;
 use weft_base::Instant;
 use weft_frame::FramesRef;
-use weft_wire::emit::{data_head, emit_control};
+use weft_wire::emit::{DataHead, emit_control};
 use weft_wire::{Emit, Header, Kind, Reason, Tlvs};
 
 use super::{Connection, no_body};
-use crate::queue::Piece;
+use crate::queue::{Outgoing, Piece};
 use crate::sender::Numbered;
 use crate::timers::Timer;
 
@@ -25,11 +25,12 @@ const HERE_BYTES_MIN: usize = 512;
 pub(super) enum Lay {
     /// Behind its head, in the caller's buffer.
     There,
-    /// Where it is; its head is laid before it.
-    Here,
+    /// Where it is; its head is laid before it. Packets that are like it may follow, up to so many bytes in all.
+    Here(usize),
 }
 
-/// One packet to be sent: its head lies in the buffer that was handed to `poll_transmit`, its body follows it.
+/// One packet to be sent: its head lies in the buffer that was handed to `poll_transmit`, its body follows it. Or some that lie end
+/// to end in memory of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
     /// Where the head lies: the header and, in control packets, the TLVs; with a data segment that is not in `body`, the whole
@@ -37,8 +38,10 @@ pub struct Transmit {
     pub head: Range<usize>,
     /// A data segment of more than [`INLINE_BYTES`] that was lent.
     pub body: Bytes,
-    /// The packet, if it lies in memory of the connection.
+    /// The packet, if it lies in memory of the connection; all of them, if they are several.
     pub(super) frame: Option<Piece>,
+    /// How many packets these are, all of one size.
+    pub packets: u32,
     /// The packet exceeds the present limit of the path and may be cut by IP (CDP-MTU-6).
     pub may_fragment: bool,
     /// 0 for a first transmission, k for retransmission k.
@@ -50,8 +53,8 @@ pub struct Transmit {
 }
 
 impl Connection {
-    /// The packet that [`Connection::poll_transmit_in_place`] has just returned, if it lies in memory of the connection. To be
-    /// asked before anything else happens to the connection; a handle to it may be kept for as long as it takes.
+    /// The packet that [`Connection::poll_transmit_in_place`] has just returned, if it lies in memory of the connection, or
+    /// the packets end to end. To be asked before anything else happens to the connection; a handle to it may be kept for as long as it takes.
     #[must_use]
     #[inline]
     pub fn frame(&self, transmit: &Transmit) -> Option<FramesRef<'_>> {
@@ -99,7 +102,7 @@ impl Connection {
             };
             emit_control(head, &header, &tlvs, &Emit::sealed(self.agreed.sealed));
         } else {
-            return self.transmit_data(&header, numbered, head, lay);
+            return self.transmit_data(now, &header, numbered, head, lay);
         }
         self.stats.packets_sent += 1;
         Transmit { attempt: numbered.attempt, ..control_packet(start..head.len(), numbered.path) }
@@ -107,6 +110,7 @@ impl Connection {
 
     fn transmit_data(
         &mut self,
+        now: Instant,
         header: &Header,
         numbered: Numbered,
         head: &mut Vec<u8>,
@@ -118,23 +122,35 @@ impl Connection {
         let piece = self.sender.flight.piece(numbered.at);
         let may_fragment = piece.len() > usize::from(self.sender.mtu.limit(is_default));
         let queue = &mut self.sender.queue;
-        let header = data_head(header, queue.get(piece), self.agreed.sealed);
-        let is_here = lay == Lay::Here && piece.len() >= HERE_BYTES_MIN;
-        let frame = if is_here { queue.lay_head(piece, &header) } else { None };
-        let mut body = no_body();
+        let first = DataHead::new(header, piece.len(), self.agreed.sealed).emit(header.seq, queue.get(piece));
+        let (mut frame, mut packets, mut body) = (None, 1, no_body());
+        if let Lay::Here(room) = lay
+            && piece.len() >= HERE_BYTES_MIN
+        {
+            frame = queue.lay_head(piece, &first);
+            if let Some(frame) = &mut frame
+                && numbered.attempt == 0
+                && !self.unread.is_some()
+            {
+                packets +=
+                    self.transmit_alike(now, header, Outgoing { piece, eom: numbered.eom }, frame, room);
+            }
+        }
+        let queue = &mut self.sender.queue;
         if frame.is_none() {
-            head.extend_from_slice(&header);
+            head.extend_from_slice(&first);
             match queue.lent(piece) {
                 Some(lent) if lent.len() > INLINE_BYTES => body = lent,
                 _ => head.extend_from_slice(queue.get(piece)),
             }
             queue.freeze(piece);
         }
-        self.stats.packets_sent += 1;
+        self.stats.packets_sent += u64::from(packets);
         Transmit {
             head: start..head.len(),
             body,
             frame,
+            packets,
             may_fragment,
             attempt: numbered.attempt,
             path: numbered.path,
@@ -143,11 +159,41 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Packets that follow `last`, which leaves for the first time in `frame`, are like it, and may leave as well: of all that is
+    /// asked before a packet leaves only windows and pacing can have changed. They join the frame, up to `room` bytes in all.
+    fn transmit_alike(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        last: Outgoing,
+        frame: &mut Piece,
+        room: usize,
+    ) -> u32 {
+        let most = (room / frame.len()).saturating_sub(1);
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        let count = self.sender.send_alike(now, last, most, &mut self.timers, &mut self.stats);
+        // [CDP-CC-4] ECE is told once
+        let head = DataHead::new(&Header { ece: false, ..*header }, last.piece.len(), self.agreed.sealed);
+        let (mut piece, mut seq) = (last.piece, header.seq);
+        for _ in 0..count {
+            (piece, seq) = (piece.next(), seq + 1);
+            let queue = &mut self.sender.queue;
+            let head = head.emit(seq, queue.get(piece));
+            let laid = queue.lay_head(piece, &head);
+            debug_assert!(laid.is_some(), "nothing behind a packet that leaves for the first time has left");
+            frame.join(laid.unwrap_or_default());
+        }
+        count
+    }
+}
+
 pub(super) fn control_packet(head: Range<usize>, path: u8) -> Transmit {
     Transmit {
         head,
         body: no_body(),
         frame: None,
+        packets: 1,
         may_fragment: false,
         attempt: 0,
         path,

@@ -55,6 +55,19 @@ impl Piece {
         self.start as usize..self.end()
     }
 
+    /// One of as many bytes behind it, with room for a head between the two.
+    #[inline]
+    pub(crate) fn next(self) -> Self {
+        Self { start: self.start + self.len + narrow(HEADER_LEN), ..self }
+    }
+
+    /// Takes in the bytes of `next`, which lies behind these.
+    #[inline]
+    pub(crate) fn join(&mut self, next: Self) {
+        debug_assert!(next.chunk == self.chunk && next.start as usize == self.end());
+        self.len += next.len;
+    }
+
     /// Cuts off the first `len` bytes.
     pub(super) fn split_to(&mut self, len: usize) -> Self {
         let len = narrow(len).min(self.len);

@@ -6,6 +6,7 @@ use weft_base::Instant;
 
 use super::{Fin, Numbered, Sender};
 use crate::congestion::Controller;
+use crate::queue::Outgoing;
 use crate::stats::{LimitedBy, Stats};
 use crate::timers::{Timer, Timers};
 
@@ -177,12 +178,49 @@ impl Sender {
         stats.bytes_sent += piece.len() as u64;
         let at = self.flight.len();
         self.flight.push(now, piece, eom, fin);
-        self.note_sent(now);
+        self.note_sent(now, 1);
         if !is_answer {
             self.rearm(now, false, timers);
         }
         let path = self.flight.paths().default_path();
         Some(Numbered { seq, at, eom, fin, attempt: 0, path })
+    }
+
+    /// Sends up to `most` packets more of new data, like `last`, which was sent just now, and as far as they lie behind it and may
+    /// leave at once as well. Tells how many: what holds back the next one is for [`Sender::poll`] to say.
+    pub(crate) fn send_alike(
+        &mut self,
+        now: Instant,
+        last: Outgoing,
+        most: u32,
+        timers: &mut Timers,
+        stats: &mut Stats,
+    ) -> u32 {
+        let most = most.min(self.room(now));
+        let count = if most == 0 { 0 } else { self.queue.pop_alike(last, most) };
+        if count > 0 {
+            stats.numbers_sent += u64::from(count);
+            stats.bytes_sent += u64::from(count) * last.piece.len() as u64;
+            self.flight.push_alike(now, last, count);
+            self.note_sent(now, count);
+            self.rearm(now, false, timers);
+        }
+        count
+    }
+
+    /// Packets of new data that may leave at once, whatever there is.
+    fn room(&mut self, now: Instant) -> u32 {
+        if self.force > 0 || self.doubt.is_some() || self.flight.has_lost() || self.is_near() {
+            return 0;
+        }
+        let slots = if self.nxt().is_before(self.edge) { self.edge.distance_from(self.nxt()) } else { 0 };
+        let slots = u32::try_from(slots).unwrap_or(u32::MAX);
+        let window = self.congestion.window().saturating_sub(self.flight.in_flight());
+        let credit = match self.pacing_rate() {
+            Some(rate) => self.pacer.poll(now, rate).unwrap_or(0),
+            None => u32::MAX,
+        };
+        slots.min(window).min(credit)
     }
 
     fn resend(&mut self, now: Instant, at: usize, timers: &mut Timers, stats: &mut Stats) -> Numbered {
@@ -197,13 +235,13 @@ impl Sender {
             attempt: u32::from(segment.transmissions) - 1,
             path: segment.way.last(),
         };
-        self.note_sent(now);
+        self.note_sent(now, 1);
         self.rearm(now, at == 0, timers);
         numbered
     }
 
-    fn note_sent(&mut self, now: Instant) {
-        self.pacer.sent(1);
+    fn note_sent(&mut self, now: Instant, packets: u32) {
+        self.pacer.sent(packets);
         self.congestion.handle_sent(now, self.flight.in_flight(), self.queue.is_empty());
         if self.flight.in_flight() == 1 {
             // it may have noticed a pause

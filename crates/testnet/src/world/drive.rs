@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use weft_base::Instant;
-use weft_proto::{Connection, State};
+use weft_proto::{Connection, State, Transmit};
 use weft_wire::{Encapsulation, Packet};
 
 use super::{Happening, World};
@@ -12,6 +12,8 @@ use crate::violation::{Invariant, Violation, ensure};
 
 /// Packets that one end may emit without the clock moving.
 const PACKETS_MAX: u32 = 20_000;
+/// Bytes of packets that leave as one, as an engine has it.
+const BATCH_BYTES: usize = 65_000;
 /// Rounds of outputs and user in one drive.
 const ROUNDS_MAX: u32 = 2_000;
 /// Timer events of one end in a row without the clock moving.
@@ -62,7 +64,7 @@ impl World {
             let mut head = std::mem::take(&mut self.head);
             head.clear();
             let polled = self.ends[end].connection.as_mut().and_then(|connection| {
-                let transmit = connection.poll_transmit_in_place(now, &mut head)?;
+                let transmit = connection.poll_transmit_in_place(now, &mut head, BATCH_BYTES)?;
                 // what lies in its memory stays there on its way, so that it would show if it was written again
                 let bytes = match connection.frame(&transmit) {
                     Some(frame) => Bytes::from_owner(frame.to_frames()),
@@ -72,24 +74,31 @@ impl World {
             });
             self.head = head;
             let Some((transmit, bytes)) = polled else { return Ok(()) };
-            let packet = Packet::new_checked(bytes, Encapsulation::Simulated).map_err(|refused| {
-                Violation::new(Invariant::Form, format!("it sends no packet: {refused:?}"))
-            })?;
-            if transmit.is_echo_reset && !self.is_echo_allowed(end) {
-                self.ends[end].watch.handle_sent(&packet, &self.opens)?;
-                continue;
+            let size = bytes.len() / transmit.packets as usize;
+            for start in (0..bytes.len()).step_by(size) {
+                self.emit(end, &transmit, bytes.slice(start..start + size))?;
             }
-            if packet.kind().is_open() {
-                self.opens.note(&packet);
-            }
-            let at = &mut self.ends[end];
-            let said = at.watch.handle_sent(&packet, &self.opens)?;
-            let (node, flow) = (at.node, at.flow);
-            ensure(packet.flow() == flow.reversed(), Invariant::Form, || "a packet of another flow".into())?;
-            self.learn_peer(end);
-            self.transmit(node, packet.bytes().clone(), flow, said, transmit.may_fragment)?;
         }
         Ok(())
+    }
+
+    /// One of the packets of `transmit`.
+    fn emit(&mut self, end: usize, transmit: &Transmit, bytes: Bytes) -> Result<(), Violation> {
+        let packet = Packet::new_checked(bytes, Encapsulation::Simulated)
+            .map_err(|refused| Violation::new(Invariant::Form, format!("it sends no packet: {refused:?}")))?;
+        if transmit.is_echo_reset && !self.is_echo_allowed(end) {
+            self.ends[end].watch.handle_sent(&packet, &self.opens)?;
+            return Ok(());
+        }
+        if packet.kind().is_open() {
+            self.opens.note(&packet);
+        }
+        let at = &mut self.ends[end];
+        let said = at.watch.handle_sent(&packet, &self.opens)?;
+        let (node, flow) = (at.node, at.flow);
+        ensure(packet.flow() == flow.reversed(), Invariant::Form, || "a packet of another flow".into())?;
+        self.learn_peer(end);
+        self.transmit(node, packet.bytes().clone(), flow, said, transmit.may_fragment)
     }
 
     fn is_echo_allowed(&mut self, end: usize) -> bool {

@@ -1,28 +1,40 @@
 //! First transmissions leave from where they lie.
 
 use bytes::Bytes;
-use weft_frame::Frames;
 
 use super::*;
 
 /// A packet that lies in the connection's memory, or else a copy.
-type Polled = Result<Frames, Packet>;
+type Polled = Result<Bytes, Packet>;
 
 fn in_place(connection: &mut Connection, now: Instant) -> Vec<Polled> {
-    let mut packets = Vec::new();
+    in_place_by(connection, now, 0).0
+}
+
+/// Those of one size come together, up to `room` bytes; tells how many at most.
+fn in_place_by(connection: &mut Connection, now: Instant, room: usize) -> (Vec<Polled>, u32) {
+    let (mut packets, mut longest) = (Vec::new(), 0);
     loop {
         let mut head = Vec::new();
-        let Some(transmit) = connection.poll_transmit_in_place(now, &mut head) else { return packets };
-        packets.push(match connection.frame(&transmit) {
+        let Some(transmit) = connection.poll_transmit_in_place(now, &mut head, room) else {
+            return (packets, longest);
+        };
+        longest = longest.max(transmit.packets);
+        match connection.frame(&transmit) {
             Some(frame) => {
                 assert!(head.is_empty() && transmit.head.is_empty() && transmit.body.is_empty());
-                Ok(frame.to_frames())
+                assert!(transmit.packets == 1 || frame.len() <= room);
+                let size = frame.len() / transmit.packets as usize;
+                let frames = Bytes::from_owner(frame.to_frames());
+                let starts = (0..frames.len()).step_by(size);
+                packets.extend(starts.map(|start| Ok(frames.slice(start..start + size))));
             }
             None => {
+                assert_eq!(transmit.packets, 1);
                 head.extend_from_slice(&transmit.body);
-                Err(parse(head))
+                packets.push(Err(parse(head)));
             }
-        });
+        }
     }
 }
 
@@ -51,6 +63,46 @@ fn full_packets_of_a_stream_lie_end_to_end_and_are_the_same_as_copies() {
     assert!(places.windows(2).all(|two| two[0].end == two[1].start));
 }
 
+/// Packets that come together are those that would have come one by one, and leave the machine as those do: with whatever ends a
+/// run, be it a window, the pacer, the room, or a packet of another size.
+#[test]
+fn packets_that_come_together_are_those_that_come_one_by_one() {
+    let mut longest = 0;
+    for case in 0..64_u64 {
+        let service = if case & 1 == 0 { Service::Stream } else { Service::Datagram };
+        let initial_window = Some([5, 32, 100, 1_000][case as usize >> 1 & 3]);
+        let config = Config {
+            pacing: case & 8 != 0,
+            receive_slots: if case & 16 == 0 { 1_024 } else { 20 },
+            congestion_settings: Settings { initial_window, ..Settings::default() },
+            ..Config::new(service, 1_444)
+        };
+        let mut pair = Pair::open(&config, &config);
+        pair.run(20 * MS, false);
+        let sizes: &[usize] = if case & 32 == 0 { &[100_000, 3_000, 20_000] } else { &[1_000, 1_444, 64] };
+        for round in 0..12 {
+            for size in sizes.repeat(12) {
+                let _ = pair.client.send(&vec![round; size]);
+            }
+            let mut twin = pair.client.clone();
+            let room = [0, 1_471, 10_000, 65_000][usize::from(round) % 4];
+            let (together, run) = in_place_by(&mut pair.client, pair.now, room);
+            let by_one = in_place(&mut twin, pair.now);
+            assert!(together.iter().map(packet).eq(by_one.iter().map(packet)), "case {case}, round {round}");
+            assert_eq!(pair.client.poll_timeout(), twin.poll_timeout(), "case {case}, round {round}");
+            assert_eq!(pair.client.stats(pair.now), twin.stats(pair.now), "case {case}, round {round}");
+            assert_eq!(format!("{:?}", pair.client), format!("{twin:?}"), "case {case}, round {round}");
+            longest = longest.max(run);
+            pair.to_server.extend(together.iter().map(packet));
+            pair.now += MS;
+            pair.settle();
+            while pair.server().recv_message().is_ok_and(|message| message.is_some()) {}
+            pair.settle();
+        }
+    }
+    assert_eq!(longest, 44, "as many as there is room for");
+}
+
 #[test]
 fn what_is_sent_again_is_a_copy_and_what_lies_on_the_link_stays_as_it_was() {
     let mut pair = open(Service::Stream);
@@ -72,7 +124,7 @@ fn what_is_sent_again_is_a_copy_and_what_lies_on_the_link_stays_as_it_was() {
 #[test]
 fn memory_that_somebody_holds_is_not_filled_again() {
     let mut pair = open(Service::Stream);
-    let mut held: Vec<(u8, Frames)> = Vec::new();
+    let mut held: Vec<(u8, Bytes)> = Vec::new();
     for round in 0..200_u8 {
         pair.client.send(&vec![round; 30 * 1_444]).unwrap();
         for polled in in_place(&mut pair.client, pair.now) {
@@ -86,7 +138,7 @@ fn memory_that_somebody_holds_is_not_filled_again() {
         read(pair.server());
         pair.settle();
         held.drain(..held.len().saturating_sub(500));
-        let is_whole = |(byte, frames): &(u8, Frames)| frames[28..].iter().all(|is| is == byte);
+        let is_whole = |(byte, frames): &(u8, Bytes)| frames[28..].iter().all(|is| is == byte);
         assert!(held.iter().all(is_whole), "round {round}");
     }
     assert_eq!(held.len(), 500);
