@@ -8,7 +8,7 @@
 use std::arch::x86_64::{
     __m128i, __m512i, _mm_crc32_u64, _mm_cvtsi64_si128, _mm_cvtsi128_si64, _mm_extract_epi64, _mm_xor_si128,
     _mm512_castsi128_si512, _mm512_clmulepi64_epi128, _mm512_extracti32x4_epi32, _mm512_loadu_si512,
-    _mm512_set_epi64, _mm512_setzero_si512, _mm512_ternarylogic_epi64, _mm512_xor_si512,
+    _mm512_set_epi64, _mm512_setzero_si512, _mm512_storeu_si512, _mm512_ternarylogic_epi64, _mm512_xor_si512,
 };
 
 use crate::x86::{POWERS, one_stream};
@@ -23,27 +23,70 @@ const XOR: i32 = 0x96;
 /// The CRC32C of what `crc` is that of, and `bytes` behind it, at least [`BYTES_MIN`].
 #[target_feature(enable = "sse4.2,pclmulqdq,avx512f,vpclmulqdq")]
 pub(crate) fn append(crc: u32, bytes: &[u8]) -> u32 {
+    run::<false>(crc, bytes, &mut [])
+}
+
+/// The same, and copies `bytes` to `to`, which has as many: while the products are made, loads and stores cost nothing.
+#[target_feature(enable = "sse4.2,pclmulqdq,avx512f,vpclmulqdq")]
+pub(crate) fn append_copy(crc: u32, bytes: &[u8], to: &mut [u8]) -> u32 {
+    run::<true>(crc, bytes, to)
+}
+
+#[target_feature(enable = "sse4.2,pclmulqdq,avx512f,vpclmulqdq")]
+fn run<const COPIES: bool>(crc: u32, bytes: &[u8], to: &mut [u8]) -> u32 {
     let (registers, rest) = bytes.as_chunks::<REGISTER>();
+    let (copies, copy_of_rest) = to.as_chunks_mut::<REGISTER>();
     let (blocks, singles) = registers.as_chunks::<4>();
-    let Some((first, blocks)) = blocks.split_first() else { return crate::x86::append(crc, bytes) };
-    let [mut a, mut b, mut c, mut d] = [load(&first[0]), load(&first[1]), load(&first[2]), load(&first[3])];
+    let (block_copies, single_copies) = copies.as_chunks_mut::<4>();
+    let mut block_copies = block_copies.iter_mut();
+    let Some((first, blocks)) = blocks.split_first() else { unreachable!("{} bytes", bytes.len()) };
+    let [mut a, mut b, mut c, mut d] = load_block::<COPIES>(first, block_copies.next());
     // what came before adds to the first bytes
     a = _mm512_xor_si512(a, _mm512_castsi128_si512(_mm_cvtsi64_si128(i64::from(!crc))));
     let far = by(4 * REGISTER);
     for block in blocks {
-        a = fold(a, far, load(&block[0]));
-        b = fold(b, far, load(&block[1]));
-        c = fold(c, far, load(&block[2]));
-        d = fold(d, far, load(&block[3]));
+        let [e, f, g, h] = load_block::<COPIES>(block, block_copies.next());
+        (a, b, c, d) = (fold(a, far, e), fold(b, far, f), fold(c, far, g), fold(d, far, h));
     }
     let near = by(REGISTER);
     let mut sum = fold(a, by(3 * REGISTER), fold(b, by(2 * REGISTER), fold(c, near, d)));
+    let mut single_copies = single_copies.iter_mut();
     for single in singles {
-        sum = fold(sum, near, load(single));
+        sum = fold(sum, near, load_one::<COPIES>(single, single_copies.next()));
+    }
+    if COPIES {
+        copy_of_rest.copy_from_slice(rest);
     }
     let sum = reduce(sum);
     let (low, high) = (_mm_cvtsi128_si64(sum).cast_unsigned(), _mm_extract_epi64::<1>(sum).cast_unsigned());
     !one_stream(_mm_crc32_u64(_mm_crc32_u64(0, low), high), rest)
+}
+
+/// Four registers, which are stored as well if `COPIES`.
+#[target_feature(enable = "avx512f")]
+fn load_block<const COPIES: bool>(
+    block: &[[u8; REGISTER]; 4],
+    copy: Option<&mut [[u8; REGISTER]; 4]>,
+) -> [__m512i; 4] {
+    let [a, b, c, d] = block;
+    let mut copies = copy.into_iter().flatten();
+    [
+        load_one::<COPIES>(a, copies.next()),
+        load_one::<COPIES>(b, copies.next()),
+        load_one::<COPIES>(c, copies.next()),
+        load_one::<COPIES>(d, copies.next()),
+    ]
+}
+
+/// A register, which is stored as well if `COPIES`.
+#[target_feature(enable = "avx512f")]
+fn load_one<const COPIES: bool>(bytes: &[u8; REGISTER], copy: Option<&mut [u8; REGISTER]>) -> __m512i {
+    let register = load(bytes);
+    if COPIES && let Some(copy) = copy {
+        // SAFETY: there is room for as many bytes as are stored.
+        unsafe { _mm512_storeu_si512(copy.as_mut_ptr().cast(), register) };
+    }
+    register
 }
 
 #[target_feature(enable = "avx512f")]

@@ -27,11 +27,8 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 #[inline]
 pub fn append(crc: u32, bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("pclmulqdq") {
-        if bytes.len() >= fold::BYTES_MIN
-            && is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("vpclmulqdq")
-        {
+    if can_multiply() {
+        if can_fold(bytes.len()) {
             // SAFETY: the processor has the four features that the function needs.
             return unsafe { fold::append(crc, bytes) };
         }
@@ -39,6 +36,62 @@ pub fn append(crc: u32, bytes: &[u8]) -> u32 {
         return unsafe { x86::append(crc, bytes) };
     }
     crc32c::crc32c_append(crc, bytes)
+}
+
+/// As [`append`], and copies `bytes` to `to`: in one pass where the processor can fold.
+///
+/// ```
+/// let mut copy = [0; 5];
+/// assert_eq!(weft_crc::append_copy(weft_crc::crc32c(b"1234"), b"56789", &mut copy), 0xE306_9283);
+/// assert_eq!(&copy, b"56789");
+/// ```
+///
+/// # Panics
+/// If `to` has not as many bytes.
+#[must_use]
+#[inline]
+pub fn append_copy(crc: u32, bytes: &[u8], to: &mut [u8]) -> u32 {
+    assert_eq!(bytes.len(), to.len(), "a copy has as many bytes");
+    #[cfg(target_arch = "x86_64")]
+    if can_fold(bytes.len()) {
+        // SAFETY: the processor has the four features that the function needs.
+        return unsafe { fold::append_copy(crc, bytes, to) };
+    }
+    to.copy_from_slice(bytes);
+    append(crc, bytes)
+}
+
+/// The CRC32C of some bytes and others behind them, where `first` is that of the former, and `second` that of the latter, which are
+/// `second_bytes`. The time grows with the logarithm of these, and is that of a few instructions up to 4 KiB.
+///
+/// ```
+/// assert_eq!(weft_crc::combine(weft_crc::crc32c(b"1234"), weft_crc::crc32c(b"56789"), 5), 0xE306_9283);
+/// ```
+#[must_use]
+#[inline]
+pub fn combine(first: u32, second: u32, second_bytes: usize) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if can_multiply() && second_bytes <= x86::SHIFT_BYTES_MAX {
+        // SAFETY: the processor has the two features that the function needs.
+        return second ^ unsafe { x86::shift(first, second_bytes) };
+    }
+    crc32c::crc32c_combine(first, second, second_bytes)
+}
+
+/// Whether so many bytes are folded.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn can_fold(bytes: usize) -> bool {
+    bytes >= fold::BYTES_MIN
+        && can_multiply()
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("vpclmulqdq")
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn can_multiply() -> bool {
+    is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("pclmulqdq")
 }
 
 #[cfg(test)]
@@ -91,6 +144,27 @@ mod tests {
     }
 
     #[test]
+    fn copies_of_every_length_up_to_a_jumbo_packet() {
+        sweep(|bytes| {
+            let mut copy = vec![0; bytes.len()];
+            let sum = append_copy(0, bytes, &mut copy);
+            assert!(copy == bytes, "{} bytes", bytes.len());
+            sum
+        });
+    }
+
+    /// What is known of two parts makes the whole, up to the largest datagram and beyond.
+    #[test]
+    fn sums_of_two_parts_of_any_length() {
+        let bytes: Vec<u8> = (0..70_000_u32).map(|at| (at % 253) as u8).collect();
+        let head = crc32c(b"head");
+        for len in (0..9_000).chain([32_768, 65_507, 70_000]) {
+            let part = &bytes[..len];
+            assert_eq!(combine(head, crc32c(part), len), append(head, part), "{len}");
+        }
+    }
+
+    #[test]
     fn more_than_one_block_of_any_kind() {
         let bytes: Vec<u8> = (0..70_000_u32).map(|at| (at % 251) as u8).collect();
         assert_eq!(crc32c(&bytes), slow(0, &bytes));
@@ -107,6 +181,10 @@ mod tests {
             let bytes = &bytes[start.min(bytes.len())..];
             let (a, b) = bytes.split_at(cut.index(bytes.len() + 1));
             prop_assert_eq!(append(append(crc, a), b), slow(crc, bytes));
+            prop_assert_eq!(combine(append(crc, a), crc32c(b), b.len()), slow(crc, bytes));
+            let mut copy = vec![0xA5; bytes.len() + 1];
+            prop_assert_eq!(append_copy(crc, bytes, &mut copy[..bytes.len()]), slow(crc, bytes));
+            prop_assert!(copy.starts_with(bytes) && copy.ends_with(&[0xA5]));
             prop_assert_eq!(append(crc, bytes), crc32c::crc32c_append(crc, bytes));
         }
     }

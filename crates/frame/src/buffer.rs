@@ -90,6 +90,20 @@ impl FrameBuffer {
         }
     }
 
+    /// Appends so many bytes, which `fill` writes.
+    ///
+    /// # Panics
+    /// If there is no room for them.
+    #[inline]
+    pub fn put_by<T>(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8]) -> T) -> T {
+        let at = self.skip(bytes);
+        match &self.memory {
+            // SAFETY: they are there, and what is not frozen is reached by this buffer alone, which is borrowed here as a whole.
+            Some(memory) => fill(unsafe { memory.bytes_mut(at..at + bytes) }),
+            None => fill(&mut []),
+        }
+    }
+
     /// Writes over what begins at `at`.
     ///
     /// # Panics

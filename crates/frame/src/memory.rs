@@ -91,6 +91,20 @@ impl Memory {
         unsafe { slice::from_raw_parts(start, range.end - range.start) }
     }
 
+    /// These bytes, to be written.
+    ///
+    /// # Safety
+    /// There are so many, and nobody else reads or writes them while the result lives.
+    #[inline]
+    #[allow(clippy::mut_from_ref)] // by the contract
+    pub(crate) unsafe fn bytes_mut(&self, range: Range<usize>) -> &mut [u8] {
+        debug_assert!(range.start <= range.end && range.end <= self.len());
+        // SAFETY: by the caller, it begins in the memory or at its end.
+        let start = unsafe { self.0.start.add(range.start) };
+        // SAFETY: all are initialized, and the caller keeps all others away.
+        unsafe { slice::from_raw_parts_mut(start, range.end - range.start) }
+    }
+
     /// Writes `bytes` from `at` on.
     ///
     /// # Safety

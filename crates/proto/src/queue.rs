@@ -5,6 +5,7 @@
 //! "Coalescing"), as do small sends of a stream. What waits when the MSS falls is cut once more.
 
 mod chunks;
+mod fill;
 mod recut;
 
 use std::collections::VecDeque;
@@ -12,14 +13,12 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use weft_base::Service;
 use weft_frame::FramesRef;
-use weft_wire::{HEADER_LEN, records};
+use weft_wire::{BodySum, HEADER_LEN};
 
 use chunks::{Chunks, LENT_MAX};
 
 pub(crate) use chunks::Piece;
 
-#[allow(clippy::cast_possible_truncation)] // it is 2
-const RECORD_HEAD: u32 = records::RECORD_HEAD as u32;
 /// A message of less than this part of a packet is not split: what it leaves open costs less than to join it again.
 const SMALL_PART: usize = 2;
 
@@ -31,6 +30,15 @@ const READY_KEPT: usize = 8;
 pub(crate) struct Outgoing {
     pub(crate) piece: Piece,
     pub(crate) eom: bool,
+    /// That of the piece, if it was summed up as it was copied.
+    pub(crate) sum: Option<BodySum>,
+}
+
+impl Outgoing {
+    /// A packet whose sum is not known.
+    pub(crate) fn new(piece: Piece, eom: bool) -> Self {
+        Self { piece, eom, sum: None }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -46,6 +54,8 @@ pub(crate) struct SendQueue {
     ready: VecDeque<Outgoing>,
     /// Where the packet begins that is still open, in the chunk that is being filled.
     open: u32,
+    /// The sum of what it holds, unless some of that was copied without.
+    open_sum: Option<BodySum>,
     bytes: usize,
     chunks: Chunks,
 }
@@ -60,6 +70,7 @@ impl SendQueue {
             open_records: 0,
             ready: VecDeque::new(),
             open: 0,
+            open_sum: None,
             bytes: 0,
             chunks: Chunks::default(),
         }
@@ -133,8 +144,8 @@ impl SendQueue {
         while !data.is_empty() {
             let piece = self.chunks.lend(data.split_to(data.len().min(most)));
             match self.service {
-                Service::Stream => self.ready.push_back(Outgoing { piece, eom: false }),
-                Service::Datagram => self.cut_plain(Outgoing { piece, eom: data.is_empty() }),
+                Service::Stream => self.ready.push_back(Outgoing::new(piece, false)),
+                Service::Datagram => self.cut_plain(Outgoing::new(piece, data.is_empty())),
             }
         }
         self.open = self.chunks.end();
@@ -149,7 +160,8 @@ impl SendQueue {
         let mss = self.mss();
         let first = self.ready.front_mut()?;
         let outgoing = if self.service == Service::Stream && first.piece.len() > mss {
-            Outgoing { piece: first.piece.split_to(mss), eom: false }
+            first.sum = None;
+            Outgoing::new(first.piece.split_to(mss), false)
         } else {
             self.ready.pop_front()?
         };
@@ -157,21 +169,16 @@ impl SendQueue {
         Some(outgoing)
     }
 
-    /// Takes up to `most` packets more that are like `last`, the one before them, and lie behind it one after the other. Tells how
-    /// many.
-    pub(crate) fn pop_alike(&mut self, last: Outgoing, most: u32) -> u32 {
-        let (mut next, mut count) = (last.piece.next(), 0);
-        while count < most
-            && let Some(packet) = self.ready.front()
-            && packet.piece == next
-            && packet.eom == last.eom
-        {
-            self.ready.pop_front();
-            next = next.next();
-            count += 1;
+    /// The next packet, if it is like the one that was `last`, and lies behind it.
+    #[inline]
+    pub(crate) fn pop_alike(&mut self, last: Outgoing) -> Option<Outgoing> {
+        let next = *self.ready.front()?;
+        if next.piece != last.piece.next() || next.eom != last.eom {
+            return None;
         }
-        self.bytes = self.bytes.saturating_sub(count as usize * last.piece.len());
-        count
+        self.ready.pop_front();
+        self.bytes = self.bytes.saturating_sub(next.piece.len());
+        Some(next)
     }
 
     /// The bytes of a packet that was popped and is not acknowledged.
@@ -240,131 +247,6 @@ impl SendQueue {
             }
             self.open = self.chunks.end();
         }
-    }
-
-    /// Bytes of the open packet.
-    #[inline]
-    fn open_len(&self) -> usize {
-        (self.chunks.end() - self.open) as usize
-    }
-
-    /// [CDP-STR-2] [CDP-STR-3] A stream sender sends EOM=0, and no empty data segment.
-    fn push_bytes(&mut self, mut data: &[u8]) {
-        let mss = self.mss();
-        while !data.is_empty() {
-            if self.open_len() == 0 {
-                self.reserve(mss, data.len());
-            }
-            let room = mss - self.open_len();
-            let (now, later) = data.split_at(data.len().min(room));
-            self.append(now);
-            if now.len() == room {
-                self.close_packet(false);
-            }
-            data = later;
-        }
-    }
-
-    /// [CDP-DG-2] [CDP-DG-4] EOM=1 on the only or last part, EOM=0 on those before.
-    fn push_plain(&mut self, data: &[u8]) {
-        // [CDP-DG-5] parts fill their packets, and the last part is not empty unless the message is
-        let (parts, last) = data.split_at(data.len().saturating_sub(1) / self.mss() * self.mss());
-        for part in parts.chunks(self.mss()) {
-            self.push_packet(part, false);
-        }
-        self.push_packet(last, true);
-    }
-
-    fn push_packet(&mut self, data: &[u8], eom: bool) {
-        self.reserve(data.len(), data.len());
-        self.append(data);
-        self.close_packet(eom);
-    }
-
-    /// [CDP-COA-1] to [CDP-COA-4]: small messages as records, a full one plain, a long one in records with MORE.
-    ///
-    /// A message that is too long for what is left of the open packet begins there and goes on in the next, unless it is
-    /// small. So messages of any size come to full packets: their rate is set by bytes, and the kernel cuts equal ones.
-    fn push_record(&mut self, mut data: &[u8]) {
-        let is_small = !self.may_split || data.len() < self.mss() / SMALL_PART;
-        if !self.has_room(data.len()) && (is_small || !self.has_room(1)) {
-            self.finish_packet();
-        }
-        if !self.has_room(data.len()) && data.len() <= self.mss() && self.open_len() == 0 {
-            return self.push_packet(data, true);
-        }
-        while !self.has_room(data.len()) {
-            // [CDP-DG-5] a part fills its packet, and what follows it is not empty
-            let (part, rest) = data.split_at(self.room());
-            self.append_record(true, part);
-            self.close_packet(false);
-            data = rest;
-        }
-        self.append_record(false, data);
-    }
-
-    /// Whether the open packet, or a fresh one, has room for a record of `len` bytes and its head.
-    fn has_room(&self, len: usize) -> bool {
-        self.open_len() + records::RECORD_HEAD + len <= self.mss() && len <= records::RECORD_LEN_MAX
-    }
-
-    /// The longest record that there is room for, where there is any.
-    fn room(&self) -> usize {
-        self.mss().saturating_sub(self.open_len() + records::RECORD_HEAD).min(records::RECORD_LEN_MAX)
-    }
-
-    #[inline(always)]
-    fn append_record(&mut self, more: bool, data: &[u8]) {
-        if self.open_len() == 0 {
-            self.reserve(self.mss(), data.len());
-        }
-        let head = records::record_head(more, data.len());
-        debug_assert!(head.is_some(), "cut to the length of a record before");
-        self.append(&head.unwrap_or_default());
-        self.append(data);
-        self.open_records += 1;
-    }
-
-    #[inline]
-    fn append(&mut self, bytes: &[u8]) {
-        self.chunks.put(bytes);
-        self.bytes += bytes.len();
-    }
-
-    fn close_packet(&mut self, eom: bool) {
-        self.open_records = 0;
-        let piece = self.chunks.tail_from(self.open);
-        self.ready.push_back(Outgoing { piece, eom });
-        self.open = self.chunks.end();
-    }
-
-    /// Closes the open packet; a message that has it for itself travels plain.
-    fn finish_packet(&mut self) {
-        if self.open_len() == 0 {
-            return;
-        }
-        let is_alone = self.open_records == 1;
-        if is_alone {
-            self.open += RECORD_HEAD;
-            self.bytes -= records::RECORD_HEAD;
-        }
-        self.close_packet(is_alone);
-    }
-
-    /// Room for `bytes` of an open packet, which never moves, and for its head, where `coming` bytes come at once.
-    #[inline]
-    fn reserve(&mut self, bytes: usize, coming: usize) {
-        debug_assert!(self.open_len() == 0, "an open packet never moves");
-        self.chunks.reserve(bytes, coming, self.mss());
-        self.open = self.chunks.end();
-    }
-
-    /// [CDP-DG-4] EOM=0 in all parts but the last.
-    fn cut_plain(&mut self, Outgoing { mut piece, eom }: Outgoing) {
-        while piece.len() > self.mss() {
-            self.ready.push_back(Outgoing { piece: piece.split_to(self.mss()), eom: false });
-        }
-        self.ready.push_back(Outgoing { piece, eom });
     }
 }
 

@@ -10,7 +10,7 @@ use weft_base::{FlowKey, Seq};
 use crate::header::{HEADER_LEN, VERSION, parse_addresses, word};
 use crate::tlv::{emit as tlv, registry};
 use crate::words::Words;
-use crate::{Header, Kind, Packet, Reason, Tlvs, seal};
+use crate::{BodySum, Header, Kind, Packet, Reason, Tlvs, seal};
 
 /// How a control packet is made.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +63,7 @@ impl Grease {
 #[derive(Clone, Copy, Debug)]
 pub struct DataHead {
     words: Words,
+    body_bytes: usize,
     is_sealed: bool,
 }
 
@@ -79,7 +80,7 @@ impl DataHead {
         assert!(body_bytes <= usize::from(MSS_MAX), "a data segment of {body_bytes} bytes fits no packet");
         debug_assert!(!header.kind.has_tlvs());
         let words = Header { length: packet_length(HEADER_LEN + body_bytes), ..*header }.words();
-        Self { words, is_sealed: sealed && header.kind.is_sealed() }
+        Self { words, body_bytes, is_sealed: sealed && header.kind.is_sealed() }
     }
 
     /// The header of the packet with this number, which `body` follows. [CDP-SEAL-7] The seal is computed over header and body
@@ -87,8 +88,20 @@ impl DataHead {
     #[must_use]
     #[inline]
     pub fn emit(&self, seq: Seq, body: &[u8]) -> [u8; HEADER_LEN] {
+        self.emit_by(seq, |words| seal::checksum(words, body))
+    }
+
+    /// The same, where the sum of the body is known.
+    #[must_use]
+    #[inline(never)] // what leaves without is what somebody waits for, and is the faster the less code lies in its way
+    pub fn emit_with(&self, seq: Seq, body: BodySum) -> [u8; HEADER_LEN] {
+        self.emit_by(seq, |words| seal::checksum_with(words, body, self.body_bytes))
+    }
+
+    #[inline]
+    fn emit_by(&self, seq: Seq, checksum: impl FnOnce(Words) -> u32) -> [u8; HEADER_LEN] {
         let words = Words { seq: seq.get(), ..self.words };
-        if self.is_sealed { words.sealed(seal::checksum(words, body)).bytes() } else { words.bytes() }
+        if self.is_sealed { words.sealed(checksum(words)).bytes() } else { words.bytes() }
     }
 }
 

@@ -42,5 +42,6 @@ pub use header::{Encapsulation, HEADER_LEN, Header, Kind, flow_hint};
 pub use packet::{DropReason, Packet, Refused};
 pub use reason::Reason;
 pub use sack::{Runs, Sack};
+pub use seal::BodySum;
 pub use tlv::{Cookie, KeepAlive, Time, Tlvs};
 pub use transit::Transit;

@@ -13,6 +13,31 @@ pub(crate) fn checksum(head: Words, rest: &[u8]) -> u32 {
     weft_crc::append(weft_crc::crc32c(&head.immutable().unsealed().bytes()), rest)
 }
 
+/// The same, of a body of which the sum is known.
+#[must_use]
+#[inline]
+pub(crate) fn checksum_with(head: Words, body: BodySum, body_bytes: usize) -> u32 {
+    weft_crc::combine(weft_crc::crc32c(&head.immutable().unsealed().bytes()), body.0, body_bytes)
+}
+
+/// What is known of the checksum of a packet before it has a head: the sum of its data segment, taken as that was copied. By
+/// default that of none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BodySum(u32);
+
+impl BodySum {
+    /// That of a data segment with `bytes` behind it, which are copied to `to`.
+    ///
+    /// # Panics
+    ///
+    /// If `to` has not as many.
+    #[must_use]
+    #[inline]
+    pub fn copy(self, bytes: &[u8], to: &mut [u8]) -> Self {
+        Self(weft_crc::append_copy(self.0, bytes, to))
+    }
+}
+
 /// The value of the CRC TLV at `value_at` of `rest` (bytes after the header): the CRC32C of the packet with the
 /// mutable bits and this value zero.
 #[must_use]

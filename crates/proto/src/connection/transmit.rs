@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use weft_base::Instant;
+use weft_base::{Instant, Seq};
 use weft_frame::FramesRef;
 use weft_wire::emit::{DataHead, emit_control};
-use weft_wire::{Emit, Header, Kind, Reason, Tlvs};
+use weft_wire::{Emit, HEADER_LEN, Header, Kind, Reason, Tlvs};
 
 use super::{Connection, no_body};
-use crate::queue::{Outgoing, Piece};
+use crate::queue::{Outgoing, Piece, SendQueue};
 use crate::sender::Numbered;
 use crate::timers::Timer;
 
@@ -121,8 +121,10 @@ impl Connection {
         let is_default = numbered.path == self.paths().default_path();
         let piece = self.sender.flight.piece(numbered.at);
         let may_fragment = piece.len() > usize::from(self.sender.mtu.limit(is_default));
+        let packet = Outgoing { piece, eom: numbered.eom, sum: numbered.sum };
         let queue = &mut self.sender.queue;
-        let first = DataHead::new(header, piece.len(), self.agreed.sealed).emit(header.seq, queue.get(piece));
+        let first =
+            emit_head(&DataHead::new(header, piece.len(), self.agreed.sealed), header.seq, packet, queue);
         let (mut frame, mut packets, mut body) = (None, 1, no_body());
         if let Lay::Here(room) = lay
             && piece.len() >= HERE_BYTES_MIN
@@ -130,10 +132,9 @@ impl Connection {
             frame = queue.lay_head(piece, &first);
             if let Some(frame) = &mut frame
                 && numbered.attempt == 0
-                && !self.unread.is_some()
+                && self.unread.is_none()
             {
-                packets +=
-                    self.transmit_alike(now, header, Outgoing { piece, eom: numbered.eom }, frame, room);
+                packets += self.transmit_alike(now, header, packet, frame, room);
             }
         }
         let queue = &mut self.sender.queue;
@@ -157,9 +158,7 @@ impl Connection {
             is_echo_reset: false,
         }
     }
-}
 
-impl Connection {
     /// Packets that follow `last`, which leaves for the first time in `frame`, are like it, and may leave as well: of all that is
     /// asked before a packet leaves only windows and pacing can have changed. They join the frame, up to `room` bytes in all.
     fn transmit_alike(
@@ -171,20 +170,34 @@ impl Connection {
         room: usize,
     ) -> u32 {
         let most = (room / frame.len()).saturating_sub(1);
-        let most = u32::try_from(most).unwrap_or(u32::MAX);
-        let count = self.sender.send_alike(now, last, most, &mut self.timers, &mut self.stats);
+        if most == 0 {
+            return 0;
+        }
+        let most = self.sender.room(now).min(u32::try_from(most).unwrap_or(u32::MAX));
         // [CDP-CC-4] ECE is told once
         let head = DataHead::new(&Header { ece: false, ..*header }, last.piece.len(), self.agreed.sealed);
-        let (mut piece, mut seq) = (last.piece, header.seq);
-        for _ in 0..count {
-            (piece, seq) = (piece.next(), seq + 1);
-            let queue = &mut self.sender.queue;
-            let head = head.emit(seq, queue.get(piece));
-            let laid = queue.lay_head(piece, &head);
+        let queue = &mut self.sender.queue;
+        let (mut packet, mut seq, mut count) = (last, header.seq, 0);
+        while count < most
+            && let Some(next) = queue.pop_alike(packet)
+        {
+            (packet, seq, count) = (next, seq + 1, count + 1);
+            let laid = queue.lay_head(packet.piece, &emit_head(&head, seq, packet, queue));
             debug_assert!(laid.is_some(), "nothing behind a packet that leaves for the first time has left");
             frame.join(laid.unwrap_or_default());
         }
+        if count > 0 {
+            self.sender.note_alike(now, last, count, &mut self.timers, &mut self.stats);
+        }
         count
+    }
+}
+
+#[inline]
+fn emit_head(head: &DataHead, seq: Seq, packet: Outgoing, queue: &SendQueue) -> [u8; HEADER_LEN] {
+    match packet.sum {
+        Some(sum) => head.emit_with(seq, sum),
+        None => head.emit(seq, queue.get(packet.piece)),
     }
 }
 

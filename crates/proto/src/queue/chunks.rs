@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use weft_frame::{FrameBuffer, FramesRef};
-use weft_wire::HEADER_LEN;
+use weft_wire::{BodySum, HEADER_LEN};
 
 /// Bytes of the largest chunk; one allocation for some 44 packets of 1472 bytes.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -131,6 +131,18 @@ impl Chunks {
     #[inline]
     pub(super) fn put(&mut self, bytes: &[u8]) {
         self.tail.put(bytes);
+    }
+
+    /// The same, and goes on with the sum of what was appended before.
+    #[inline]
+    pub(super) fn put_summed(&mut self, bytes: &[u8], sum: BodySum) -> BodySum {
+        self.tail.put_by(bytes.len(), |to| sum.copy(bytes, to))
+    }
+
+    /// Whether packets have a checksum.
+    #[inline]
+    pub(super) fn is_sealed(&self) -> bool {
+        self.is_sealed
     }
 
     #[inline]

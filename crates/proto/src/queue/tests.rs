@@ -1,3 +1,5 @@
+use weft_wire::records;
+
 use super::*;
 
 fn datagrams(mss: u16, coalesce: bool) -> SendQueue {
@@ -9,7 +11,7 @@ fn datagrams(mss: u16, coalesce: bool) -> SendQueue {
 /// All packets, of which each is still there when those before it are acknowledged.
 fn drain(queue: &mut SendQueue) -> Vec<(Vec<u8>, bool)> {
     let sent: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
-    let read = |Outgoing { piece, eom }: Outgoing| {
+    let read = |Outgoing { piece, eom, .. }: Outgoing| {
         queue.release(Some(piece));
         (queue.get(piece).to_vec(), eom)
     };
@@ -209,7 +211,7 @@ fn a_stream_is_cut_once_more_when_the_limit_falls() {
     queue.push(&data[5_000..]);
     let mut heads = Vec::new();
     let packets: Vec<(Vec<u8>, bool)> = std::iter::from_fn(|| {
-        let Outgoing { piece, eom } = queue.pop()?;
+        let Outgoing { piece, eom, .. } = queue.pop()?;
         let packet = queue.get(piece).to_vec();
         heads.push(queue.lay_head(piece, &[b'h'; HEADER_LEN]).is_some());
         queue.freeze(piece);
@@ -282,4 +284,29 @@ fn whole(packets: &[(Vec<u8>, bool)], coalesce: bool) -> Vec<Vec<u8>> {
         }
     }
     messages
+}
+
+/// What is known of a packet's checksum before it leaves is that of what it holds, however it was filled; of small messages nothing is.
+#[test]
+fn the_sum_of_a_packet_is_that_of_its_bytes() {
+    let mut summed = 0;
+    for case in 0..60_usize {
+        let service = if case % 2 == 0 { Service::Datagram } else { Service::Stream };
+        let mut queue = SendQueue::new(service, 1_444);
+        queue.configure(1_444, case % 4 == 0, true, true);
+        for nth in 0..30 {
+            let len = [1, 64, 255, 256, 700, 1_442, 1_444, 5_000][(case + nth * nth) % 8];
+            queue.push(&(0..len).map(|at| (at + nth).to_le_bytes()[0]).collect::<Vec<_>>());
+        }
+        while let Some(packet) = queue.pop() {
+            let bytes = queue.get(packet.piece);
+            let sum = BodySum::default().copy(bytes, &mut vec![0; bytes.len()]);
+            assert!(packet.sum.is_none_or(|known| known == sum), "case {case}: {} bytes", bytes.len());
+            summed += usize::from(packet.sum.is_some());
+        }
+    }
+    assert!(summed > 500, "{summed} packets");
+    let mut queue = datagrams(1_444, true);
+    (0..30).for_each(|_| queue.push(&[7; 64]));
+    assert!(queue.pop().is_some_and(|packet| packet.sum.is_none()));
 }

@@ -4,7 +4,7 @@ mod output;
 mod recovery;
 
 use weft_base::{Instant, Seq, limits};
-use weft_wire::{FarSack, Sack};
+use weft_wire::{BodySum, FarSack, Sack};
 
 use crate::config::Config;
 use crate::congestion::Congestion;
@@ -29,6 +29,8 @@ pub(crate) struct Numbered {
     pub(crate) at: usize,
     pub(crate) eom: bool,
     pub(crate) fin: bool,
+    /// That of its data, if it was summed up as it was copied.
+    pub(crate) sum: Option<BodySum>,
     /// 0 for the first transmission, k for retransmission k.
     pub(crate) attempt: u32,
     /// The path it goes by (CDP-IO-2).

@@ -162,12 +162,12 @@ impl Sender {
         stats: &mut Stats,
     ) -> Option<Numbered> {
         let seq = self.nxt();
-        let (piece, eom, fin) = match self.queue.pop() {
-            Some(outgoing) => (outgoing.piece, outgoing.eom, false),
+        let (Outgoing { piece, eom, sum }, fin) = match self.queue.pop() {
+            Some(outgoing) => (outgoing, false),
             // [CDP-ST-28] what is queued first, then FIN with the next number
             None if self.fin == Fin::Queued => {
                 self.fin = Fin::Sent;
-                (self.queue.nothing(), false, true)
+                (Outgoing::new(self.queue.nothing(), false), true)
             }
             None => return None,
         };
@@ -183,33 +183,27 @@ impl Sender {
             self.rearm(now, false, timers);
         }
         let path = self.flight.paths().default_path();
-        Some(Numbered { seq, at, eom, fin, attempt: 0, path })
+        Some(Numbered { seq, at, eom, fin, sum, attempt: 0, path })
     }
 
-    /// Sends up to `most` packets more of new data, like `last`, which was sent just now, and as far as they lie behind it and may
-    /// leave at once as well. Tells how many: what holds back the next one is for [`Sender::poll`] to say.
-    pub(crate) fn send_alike(
+    /// `count` packets of new data leave at once behind `last`, which was sent just now, and are like it.
+    pub(crate) fn note_alike(
         &mut self,
         now: Instant,
         last: Outgoing,
-        most: u32,
+        count: u32,
         timers: &mut Timers,
         stats: &mut Stats,
-    ) -> u32 {
-        let most = most.min(self.room(now));
-        let count = if most == 0 { 0 } else { self.queue.pop_alike(last, most) };
-        if count > 0 {
-            stats.numbers_sent += u64::from(count);
-            stats.bytes_sent += u64::from(count) * last.piece.len() as u64;
-            self.flight.push_alike(now, last, count);
-            self.note_sent(now, count);
-            self.rearm(now, false, timers);
-        }
-        count
+    ) {
+        stats.numbers_sent += u64::from(count);
+        stats.bytes_sent += u64::from(count) * last.piece.len() as u64;
+        self.flight.push_alike(now, last, count);
+        self.note_sent(now, count);
+        self.rearm(now, false, timers);
     }
 
-    /// Packets of new data that may leave at once, whatever there is.
-    fn room(&mut self, now: Instant) -> u32 {
+    /// Packets of new data that may leave at once, whatever there is. What holds back more is for [`Sender::poll`] to say.
+    pub(crate) fn room(&mut self, now: Instant) -> u32 {
         if self.force > 0 || self.doubt.is_some() || self.flight.has_lost() || self.is_near() {
             return 0;
         }
@@ -232,6 +226,7 @@ impl Sender {
             at,
             eom: segment.eom,
             fin: segment.fin,
+            sum: None,
             attempt: u32::from(segment.transmissions) - 1,
             path: segment.way.last(),
         };

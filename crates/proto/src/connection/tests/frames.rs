@@ -68,9 +68,9 @@ fn full_packets_of_a_stream_lie_end_to_end_and_are_the_same_as_copies() {
 #[test]
 fn packets_that_come_together_are_those_that_come_one_by_one() {
     let mut longest = 0;
-    for case in 0..64_u64 {
+    for case in 0..64_usize {
         let service = if case & 1 == 0 { Service::Stream } else { Service::Datagram };
-        let initial_window = Some([5, 32, 100, 1_000][case as usize >> 1 & 3]);
+        let initial_window = Some([5, 32, 100, 1_000][case >> 1 & 3]);
         let config = Config {
             pacing: case & 8 != 0,
             receive_slots: if case & 16 == 0 { 1_024 } else { 20 },
@@ -98,6 +98,12 @@ fn packets_that_come_together_are_those_that_come_one_by_one() {
             pair.settle();
             while pair.server().recv_message().is_ok_and(|message| message.is_some()) {}
             pair.settle();
+            let now = pair.now;
+            assert_eq!(
+                pair.server().stats(now).not_current,
+                0,
+                "case {case}: a wrong checksum is a wrong number"
+            );
         }
     }
     assert_eq!(longest, 44, "as many as there is room for");

@@ -1,0 +1,154 @@
+//! How packets are filled: with bytes of the stream, with messages that have one or several to themselves, with records.
+
+use weft_wire::{BodySum, records};
+
+use super::{Outgoing, SMALL_PART, SendQueue};
+
+#[allow(clippy::cast_possible_truncation)] // it is 2
+const RECORD_HEAD: u32 = records::RECORD_HEAD as u32;
+
+/// Pieces of this size are summed up while they are copied: below, many small sums take longer than one large.
+const SUMMED_BYTES_MIN: usize = 256;
+
+impl SendQueue {
+    /// Bytes of the open packet.
+    #[inline]
+    pub(super) fn open_len(&self) -> usize {
+        (self.chunks.end() - self.open) as usize
+    }
+
+    /// [CDP-STR-2] [CDP-STR-3] A stream sender sends EOM=0, and no empty data segment.
+    pub(super) fn push_bytes(&mut self, mut data: &[u8]) {
+        let mss = self.mss();
+        while !data.is_empty() {
+            if self.open_len() == 0 {
+                self.reserve(mss, data.len());
+            }
+            let room = mss - self.open_len();
+            let (now, later) = data.split_at(data.len().min(room));
+            self.append(now);
+            if now.len() == room {
+                self.close_packet(false);
+            }
+            data = later;
+        }
+    }
+
+    /// [CDP-DG-2] [CDP-DG-4] EOM=1 on the only or last part, EOM=0 on those before.
+    pub(super) fn push_plain(&mut self, data: &[u8]) {
+        // [CDP-DG-5] parts fill their packets, and the last part is not empty unless the message is
+        let (parts, last) = data.split_at(data.len().saturating_sub(1) / self.mss() * self.mss());
+        for part in parts.chunks(self.mss()) {
+            self.push_packet(part, false);
+        }
+        self.push_packet(last, true);
+    }
+
+    pub(super) fn push_packet(&mut self, data: &[u8], eom: bool) {
+        self.reserve(data.len(), data.len());
+        self.append(data);
+        self.close_packet(eom);
+    }
+
+    /// [CDP-COA-1] to [CDP-COA-4]: small messages as records, a full one plain, a long one in records with MORE.
+    ///
+    /// A message that is too long for what is left of the open packet begins there and goes on in the next, unless it is
+    /// small. So messages of any size come to full packets: their rate is set by bytes, and the kernel cuts equal ones.
+    pub(super) fn push_record(&mut self, mut data: &[u8]) {
+        let is_small = !self.may_split || data.len() < self.mss() / SMALL_PART;
+        if !self.has_room(data.len()) && (is_small || !self.has_room(1)) {
+            self.finish_packet();
+        }
+        if !self.has_room(data.len()) && data.len() <= self.mss() && self.open_len() == 0 {
+            return self.push_packet(data, true);
+        }
+        while !self.has_room(data.len()) {
+            // [CDP-DG-5] a part fills its packet, and what follows it is not empty
+            let (part, rest) = data.split_at(self.room());
+            self.append_record(true, part);
+            self.close_packet(false);
+            data = rest;
+        }
+        self.append_record(false, data);
+    }
+
+    /// Whether the open packet, or a fresh one, has room for a record of `len` bytes and its head.
+    pub(super) fn has_room(&self, len: usize) -> bool {
+        self.open_len() + records::RECORD_HEAD + len <= self.mss() && len <= records::RECORD_LEN_MAX
+    }
+
+    /// The longest record that there is room for, where there is any.
+    pub(super) fn room(&self) -> usize {
+        self.mss().saturating_sub(self.open_len() + records::RECORD_HEAD).min(records::RECORD_LEN_MAX)
+    }
+
+    #[inline(always)]
+    pub(super) fn append_record(&mut self, more: bool, data: &[u8]) {
+        if self.open_len() == 0 {
+            self.reserve(self.mss(), data.len());
+        }
+        let head = records::record_head(more, data.len());
+        debug_assert!(head.is_some(), "cut to the length of a record before");
+        self.append(&head.unwrap_or_default());
+        self.append(data);
+        self.open_records += 1;
+    }
+
+    #[inline(always)] // for small messages, of which a call would be a tenth of the cost
+    fn append(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len();
+        match self.open_sum {
+            None => self.chunks.put(bytes),
+            Some(sum) => self.append_to(sum, bytes),
+        }
+    }
+
+    /// Large pieces are summed up on their way, as the heads of records are; what has others when it leaves, all at once.
+    #[inline(never)]
+    fn append_to(&mut self, sum: BodySum, bytes: &[u8]) {
+        if bytes.len() >= SUMMED_BYTES_MIN || bytes.len() == records::RECORD_HEAD {
+            self.open_sum = Some(self.chunks.put_summed(bytes, sum));
+        } else {
+            self.open_sum = None;
+            self.chunks.put(bytes);
+        }
+    }
+
+    pub(super) fn close_packet(&mut self, eom: bool) {
+        self.open_records = 0;
+        let piece = self.chunks.tail_from(self.open);
+        self.ready.push_back(Outgoing { piece, eom, sum: self.open_sum.take() });
+        self.open = self.chunks.end();
+    }
+
+    /// Closes the open packet; a message that has it for itself travels plain.
+    pub(super) fn finish_packet(&mut self) {
+        if self.open_len() == 0 {
+            return;
+        }
+        let is_alone = self.open_records == 1;
+        if is_alone {
+            self.open += RECORD_HEAD;
+            self.open_sum = None;
+            self.bytes -= records::RECORD_HEAD;
+        }
+        self.close_packet(is_alone);
+    }
+
+    /// Room for `bytes` of an open packet, which never moves, and for its head, where `coming` bytes come at once.
+    #[inline]
+    fn reserve(&mut self, bytes: usize, coming: usize) {
+        debug_assert!(self.open_len() == 0, "an open packet never moves");
+        self.chunks.reserve(bytes, coming, self.mss());
+        self.open = self.chunks.end();
+        self.open_sum = (coming >= SUMMED_BYTES_MIN && self.chunks.is_sealed()).then(BodySum::default);
+    }
+
+    /// [CDP-DG-4] EOM=0 in all parts but the last.
+    pub(super) fn cut_plain(&mut self, Outgoing { mut piece, eom, .. }: Outgoing) {
+        while piece.len() > self.mss() {
+            self.ready.push_back(Outgoing::new(piece.split_to(self.mss()), false));
+        }
+        self.ready.push_back(Outgoing::new(piece, eom));
+    }
+}
