@@ -82,14 +82,15 @@ fn times_power(sum: u64, words: usize) -> u64 {
     _mm_crc32_u64(0, _mm_cvtsi128_si64(product).cast_unsigned())
 }
 
-/// Most bytes that [`shift`] is for.
-pub(crate) const SHIFT_BYTES_MAX: usize = 8 * 2 * WORDS_MAX + 7;
-
-/// The sum that `bytes` zero bytes leave of `sum`, at most [`SHIFT_BYTES_MAX`].
+/// The sum that `bytes` zero bytes leave of `sum`: one product for each 8 KiB, or less.
 #[target_feature(enable = "sse4.2,pclmulqdq")]
 pub(crate) fn shift(sum: u32, bytes: usize) -> u32 {
-    let sum = u64::from(sum);
-    let sum = if bytes < 8 { sum } else { times_power(sum, bytes / 8) };
+    let (mut sum, mut words) = (u64::from(sum), bytes / 8);
+    while words > 0 {
+        let now = words.min(2 * WORDS_MAX);
+        sum = times_power(sum, now);
+        words -= now;
+    }
     one_stream(sum, &[0; 7][..bytes % 8])
 }
 
