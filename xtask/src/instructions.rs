@@ -11,7 +11,7 @@ use toml::{Table, Value};
 /// Where the figures are kept.
 const KEPT: &str = "bench/instructions.toml";
 /// Programs of `bench/src/bin` that are counted, with their scenarios; the last word is under which the figure is kept.
-const SCENARIOS: [&str; 4] = ["packets bulk", "packets messages", "packets ping", "calls"];
+const SCENARIOS: [&str; 5] = ["packets bulk", "packets jumbo", "packets messages", "packets ping", "calls"];
 /// The one that has threads which look at a clock now and then: of so many runs the least counts.
 const WITH_THREADS: (&str, usize) = ("calls", 5);
 /// More than this share above the kept figure is a failure.

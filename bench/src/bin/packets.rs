@@ -28,15 +28,19 @@ struct Arguments {
 enum Scenario {
     /// 44 full packets of a stream one way, and an acknowledgement back.
     Bulk,
+    /// The same in 7 packets of a stream as jumbo frames carry them.
+    Jumbo,
     /// One message of 64 bytes there and back.
     Ping,
     /// 880 messages of 64 bytes in 40 packets one way, and an acknowledgement back.
     Messages,
 }
 
-/// Data segment of a full packet at an MTU of 1500 bytes, over UDP and IPv4.
+/// Data segment of a full packet at an MTU of 1500 bytes, over UDP and IPv4, and of one at an MTU of 9000.
 const MSS: u16 = 1_444;
+const JUMBO_MSS: u16 = 8_944;
 const FULL_PACKETS: usize = 44;
+const JUMBO_PACKETS: usize = 7;
 const MESSAGES: usize = 880;
 /// Of packets that leave as one, as the engine has it.
 const BATCH_BYTES: usize = 65_000;
@@ -58,13 +62,17 @@ fn main() -> ExitCode {
 }
 
 fn run(scenario: Scenario, count: u64) -> Result<u64, Box<dyn Error>> {
-    let service = if matches!(scenario, Scenario::Bulk) { Service::Stream } else { Service::Datagram };
-    let mut wire = Wire::open(service)?;
-    let piece = vec![0xA5; FULL_PACKETS * usize::from(MSS)];
+    let (service, mss, packets) = match scenario {
+        Scenario::Bulk => (Service::Stream, MSS, FULL_PACKETS),
+        Scenario::Jumbo => (Service::Stream, JUMBO_MSS, JUMBO_PACKETS),
+        Scenario::Ping | Scenario::Messages => (Service::Datagram, MSS, 1),
+    };
+    let mut wire = Wire::open(service, mss)?;
+    let piece = vec![0xA5; packets * usize::from(mss)];
     for _ in 0..count {
         match scenario {
-            Scenario::Bulk => {
-                piece.chunks(usize::from(MSS)).try_for_each(|piece| wire.send(Side::Left, piece))?;
+            Scenario::Bulk | Scenario::Jumbo => {
+                piece.chunks(usize::from(mss)).try_for_each(|piece| wire.send(Side::Left, piece))?;
             }
             Scenario::Ping => wire.send(Side::Left, &piece[..64])?,
             Scenario::Messages => (0..MESSAGES).try_for_each(|_| wire.send(Side::Left, &piece[..64]))?,
@@ -100,11 +108,11 @@ struct Wire {
 
 impl Wire {
     /// Both ends connect at once, as no listener is to be measured.
-    fn open(service: Service) -> Result<Self, Box<dyn Error>> {
+    fn open(service: Service, mss: u16) -> Result<Self, Box<dyn Error>> {
         let end = |node, port| Some(Address { node: NodeId::new(node)?, port: Port::new(port)? });
         let ends = end(1, 50_000).zip(end(2, 50_001)).ok_or("no address")?;
         let flow = FlowKey { local: ends.0, remote: ends.1 };
-        let config = Config { pacing: false, ..Config::new(service, MSS) };
+        let config = Config { pacing: false, ..Config::new(service, mss) };
         let now = Instant::from_nanos(1_000_000_000);
         let connect =
             |flow, iss| Connection::connect(now, flow, &config, Secret { iss: Seq::new(iss), entropy: iss });
