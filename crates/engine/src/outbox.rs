@@ -74,9 +74,9 @@ impl Outbox {
             || !self.given_way.is_empty()
     }
 
-    /// Adds a packet, or some, that `connection` has just made: where it lies, or behind its head, which was written to the batch. What was
-    /// made a moment ago is not moved as a whole: a wide read of fields that were written one by one waits for the whole packet to
-    /// leave the core's store buffer.
+    /// Adds a packet, or some, that `connection` has just made: where it lies, or behind its head, which was written to the batch.
+    /// What was made a moment ago is not moved as a whole: a wide read of fields that were written one by one waits for the whole
+    /// packet to leave the core's store buffer.
     #[inline]
     pub(crate) fn push(&mut self, to: SocketAddr, connection: &Connection, transmit: &mut Transmit) {
         if let Some(frame) = connection.frame(transmit) {

@@ -115,7 +115,12 @@ pub(crate) fn work(core: &Arc<Core>, index: usize, number: usize, spin: bool) {
             }
             // What the one that has the turn deals may be ours in a moment; or it needs this processor.
             None if spin && port.lanes.is_some() && now - busy_at < LONG_TURN => std::thread::yield_now(),
-            _ => rest(core, port, &parker),
+            _ => {
+                // The link stays readable while who has the turn or a lane is kept from going on, and to sleep on it takes no time then.
+                // Of threads with one real-time priority that one would never get the processor.
+                std::thread::yield_now();
+                rest(core, port, &parker);
+            }
         }
     }
 }

@@ -53,8 +53,9 @@ pub struct Transmit {
 }
 
 impl Connection {
-    /// The packet that [`Connection::poll_transmit_in_place`] has just returned, if it lies in memory of the connection, or
-    /// the packets end to end. To be asked before anything else happens to the connection; a handle to it may be kept for as long as it takes.
+    /// The packet that [`Connection::poll_transmit_in_place`] has just returned, if it lies in memory of the connection, or the
+    /// packets end to end. To be asked before anything else happens to the connection; a handle to it may be kept for as long as it
+    /// takes.
     #[must_use]
     #[inline]
     pub fn frame(&self, transmit: &Transmit) -> Option<FramesRef<'_>> {
