@@ -38,6 +38,16 @@ pub fn append(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
 }
 
+/// Whether this processor takes one pass for [`append_copy`], and one product for [`combine`]. Elsewhere they only work.
+#[must_use]
+#[inline]
+pub fn sums_while_copying() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return can_fold(fold::BYTES_MIN);
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
 /// As [`append`], and copies `bytes` to `to`: in one pass where the processor can fold.
 ///
 /// ```

@@ -56,6 +56,8 @@ pub(crate) struct SendQueue {
     open: u32,
     /// The sum of what it holds, unless some of that was copied without.
     open_sum: Option<BodySum>,
+    /// Large pieces are summed up as they are copied.
+    is_summed: bool,
     bytes: usize,
     chunks: Chunks,
 }
@@ -71,6 +73,7 @@ impl SendQueue {
             ready: VecDeque::new(),
             open: 0,
             open_sum: None,
+            is_summed: false,
             bytes: 0,
             chunks: Chunks::default(),
         }
@@ -79,6 +82,7 @@ impl SendQueue {
     /// What the open agreed on.
     pub(crate) fn configure(&mut self, mss: u16, coalesce: bool, may_split: bool, is_sealed: bool) {
         self.chunks.set_sealed(is_sealed);
+        self.is_summed = is_sealed && BodySum::is_cheap();
         self.may_split = may_split;
         self.mss = mss;
         // [CDP-STR-4] COALESCE is ignored in stream service

@@ -26,6 +26,12 @@ pub(crate) fn checksum_with(head: Words, body: BodySum, body_bytes: usize) -> u3
 pub struct BodySum(u32);
 
 impl BodySum {
+    /// Whether it costs less to take it while the data is copied than when the packet leaves.
+    #[must_use]
+    pub fn is_cheap() -> bool {
+        weft_crc::sums_while_copying()
+    }
+
     /// That of a data segment with `bytes` behind it, which are copied to `to`.
     ///
     /// # Panics

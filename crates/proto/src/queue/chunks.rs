@@ -139,12 +139,6 @@ impl Chunks {
         self.tail.put_by(bytes.len(), |to| sum.copy(bytes, to))
     }
 
-    /// Whether packets have a checksum.
-    #[inline]
-    pub(super) fn is_sealed(&self) -> bool {
-        self.is_sealed
-    }
-
     #[inline]
     pub(super) fn tail_number(&self) -> u32 {
         #[allow(clippy::cast_possible_truncation)]

@@ -141,7 +141,7 @@ impl SendQueue {
         debug_assert!(self.open_len() == 0, "an open packet never moves");
         self.chunks.reserve(bytes, coming, self.mss());
         self.open = self.chunks.end();
-        self.open_sum = (coming >= SUMMED_BYTES_MIN && self.chunks.is_sealed()).then(BodySum::default);
+        self.open_sum = (coming >= SUMMED_BYTES_MIN && self.is_summed).then(BodySum::default);
     }
 
     /// [CDP-DG-4] EOM=0 in all parts but the last.

@@ -294,6 +294,7 @@ fn the_sum_of_a_packet_is_that_of_its_bytes() {
         let service = if case % 2 == 0 { Service::Datagram } else { Service::Stream };
         let mut queue = SendQueue::new(service, 1_444);
         queue.configure(1_444, case % 4 == 0, true, true);
+        queue.is_summed = true;
         for nth in 0..30 {
             let len = [1, 64, 255, 256, 700, 1_442, 1_444, 5_000][(case + nth * nth) % 8];
             queue.push(&(0..len).map(|at| (at + nth).to_le_bytes()[0]).collect::<Vec<_>>());
@@ -307,6 +308,7 @@ fn the_sum_of_a_packet_is_that_of_its_bytes() {
     }
     assert!(summed > 500, "{summed} packets");
     let mut queue = datagrams(1_444, true);
+    queue.is_summed = true;
     (0..30).for_each(|_| queue.push(&[7; 64]));
     assert!(queue.pop().is_some_and(|packet| packet.sum.is_none()));
 }
