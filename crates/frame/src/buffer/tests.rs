@@ -142,3 +142,17 @@ fn pages_are_filled_as_any_other_memory_and_begin_where_a_page_does() {
         );
     }
 }
+
+#[test]
+fn what_is_filled_by_its_user_lies_behind_the_rest_and_what_is_frozen_stays() {
+    let mut buffer = filled(b"headbody", 8);
+    let frames = buffer.frames(0..8).to_frames();
+    let len = buffer.put_by(4, |place| {
+        place.copy_from_slice(b"tail");
+        place.len()
+    });
+    assert_eq!((len, buffer.len(), buffer.frozen()), (4, 12, 8));
+    assert_eq!((&frames[..], buffer.get(8..12)), (&b"headbody"[..], &b"tail"[..]));
+    assert!(panics(|buffer| buffer.put_by(93, |_| ())), "there is room for 92");
+    assert_eq!(FrameBuffer::default().put_by(0, |place| place.len()), 0);
+}

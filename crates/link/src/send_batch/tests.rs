@@ -149,6 +149,30 @@ fn frames_stay_where_they_lie_and_neighbours_of_one_size_are_one_run() {
     assert_eq!((counts(&batch), batch.at(Cursor::default()).head), (vec![1, 1], &[4; 600][..]));
 }
 
+/// Several that come together are as many that come one by one: those of another size do not join, but one that is shorter ends a run.
+#[test]
+fn frames_that_come_together_are_as_those_that_come_one_by_one() {
+    let (buffer, ranges) = frozen(&[600, 600, 600, 600, 400, 400, 400, 600]);
+    let together = |groups: &[Range<usize>]| {
+        let mut batch = SendBatch::new();
+        for group in groups {
+            let bytes = ranges[group.start].start..ranges[group.end - 1].end;
+            batch.push_frames(to(1), &buffer.frames(bytes), group.len(), false);
+        }
+        (counts(&batch), batch.len(), whole(&batch))
+    };
+    let packets: Vec<_> = ranges.iter().map(|range| buffer.get(range.clone()).to_vec()).collect();
+    assert_eq!(together(&[0..2, 2..4, 4..7, 7..8]), (vec![4, 3, 1], 8, packets.clone()));
+    assert_eq!(together(&[0..4, 4..5, 5..7, 7..8]), (vec![5, 2, 1], 8, packets));
+}
+
+#[test]
+#[should_panic(expected = "2 packets of one size have not 1201 bytes")]
+fn frames_of_unequal_size_do_not_come_together() {
+    let (buffer, _) = frozen(&[600, 601]);
+    SendBatch::new().push_frames(to(1), &buffer.frames(0..1_201), 2, false);
+}
+
 #[test]
 fn frames_that_may_be_fragmented_stand_alone() {
     let (buffer, ranges) = frozen(&[600; 4]);
