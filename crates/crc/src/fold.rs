@@ -32,34 +32,47 @@ pub(crate) fn append_copy(crc: u32, bytes: &[u8], to: &mut [u8]) -> u32 {
     run::<true>(crc, bytes, to)
 }
 
+/// What fills no block goes first, so that nothing waits behind the products: bytes that fill no register by `crc32`, and up to three
+/// registers before the first block, in a block whose others are zero.
 #[target_feature(enable = "sse4.2,pclmulqdq,avx512f,vpclmulqdq")]
 fn run<const COPIES: bool>(crc: u32, bytes: &[u8], to: &mut [u8]) -> u32 {
-    let (registers, rest) = bytes.as_chunks::<REGISTER>();
-    let (copies, copy_of_rest) = to.as_chunks_mut::<REGISTER>();
-    let (blocks, singles) = registers.as_chunks::<4>();
-    let (block_copies, single_copies) = copies.as_chunks_mut::<4>();
+    if COPIES && let (Some(first), copy) = (bytes.first_chunk(), to.first_chunk_mut()) {
+        // more than there is before the first register, which does no harm
+        load_one::<COPIES>(first, copy);
+    }
+    let (head, registers) = bytes.as_rchunks::<REGISTER>();
+    let (_, copies) = to.as_rchunks_mut::<REGISTER>();
+    let (singles, blocks) = registers.as_rchunks::<4>();
+    let (single_copies, block_copies) = copies.as_rchunks_mut::<4>();
     let mut block_copies = block_copies.iter_mut();
-    let Some((first, blocks)) = blocks.split_first() else { unreachable!("{} bytes", bytes.len()) };
-    let [mut a, mut b, mut c, mut d] = load_block::<COPIES>(first, block_copies.next());
-    // what came before adds to the first bytes
-    a = _mm512_xor_si512(a, _mm512_castsi128_si512(_mm_cvtsi64_si128(i64::from(!crc))));
+    let mut blocks = blocks.iter();
+    let zero = _mm512_setzero_si512();
+    // what came before adds to the bytes that follow it
+    let before = one_stream(u64::from(!crc), head);
+    let before = _mm512_castsi128_si512(_mm_cvtsi64_si128(i64::from(before)));
+    let mut single_copies = single_copies.iter_mut();
+    let mut load_single = |single| load_one::<COPIES>(single, single_copies.next());
+    let [mut a, mut b, mut c, mut d] = match singles {
+        [x, y, z] => [zero, _mm512_xor_si512(load_single(x), before), load_single(y), load_single(z)],
+        [y, z] => [zero, zero, _mm512_xor_si512(load_single(y), before), load_single(z)],
+        [z] => [zero, zero, zero, _mm512_xor_si512(load_single(z), before)],
+        _ => {
+            let Some(first) = blocks.next() else { unreachable!("{} bytes", bytes.len()) };
+            let [a, b, c, d] = load_block::<COPIES>(first, block_copies.next());
+            [_mm512_xor_si512(a, before), b, c, d]
+        }
+    };
     let far = by(4 * REGISTER);
     for block in blocks {
         let [e, f, g, h] = load_block::<COPIES>(block, block_copies.next());
         (a, b, c, d) = (fold(a, far, e), fold(b, far, f), fold(c, far, g), fold(d, far, h));
     }
-    let near = by(REGISTER);
-    let mut sum = fold(a, by(3 * REGISTER), fold(b, by(2 * REGISTER), fold(c, near, d)));
-    let mut single_copies = single_copies.iter_mut();
-    for single in singles {
-        sum = fold(sum, near, load_one::<COPIES>(single, single_copies.next()));
-    }
-    if COPIES {
-        copy_of_rest.copy_from_slice(rest);
-    }
+    let sum = fold(a, by(3 * REGISTER), fold(b, by(2 * REGISTER), fold(c, by(REGISTER), d)));
     let sum = reduce(sum);
     let (low, high) = (_mm_cvtsi128_si64(sum).cast_unsigned(), _mm_extract_epi64::<1>(sum).cast_unsigned());
-    !one_stream(_mm_crc32_u64(_mm_crc32_u64(0, low), high), rest)
+    #[allow(clippy::cast_possible_truncation)] // a sum has 32 bits
+    let sum = _mm_crc32_u64(_mm_crc32_u64(0, low), high) as u32;
+    !sum
 }
 
 /// Four registers, which are stored as well if `COPIES`.

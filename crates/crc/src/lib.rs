@@ -38,7 +38,7 @@ pub fn append(crc: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, bytes)
 }
 
-/// Whether this processor takes one pass for [`append_copy`], and one product for [`combine`]. Elsewhere they only work.
+/// Whether this processor takes one pass for [`append_copy`], and one product for [`Behind::combine`]. Elsewhere they only work.
 #[must_use]
 #[inline]
 pub fn sums_while_copying() -> bool {
@@ -71,21 +71,44 @@ pub fn append_copy(crc: u32, bytes: &[u8], to: &mut [u8]) -> u32 {
     append(crc, bytes)
 }
 
-/// The CRC32C of some bytes and others behind them, where `first` is that of the former, and `second` that of the latter, which are
-/// `second_bytes`. Takes one product for each 8 KiB of these, or less.
+/// So many bytes, which lie behind others: what is known of the sums of both makes that of the whole.
 ///
 /// ```
-/// assert_eq!(weft_crc::combine(weft_crc::crc32c(b"1234"), weft_crc::crc32c(b"56789"), 5), 0xE306_9283);
+/// let [first, second] = [weft_crc::crc32c(b"1234"), weft_crc::crc32c(b"56789")];
+/// assert_eq!(weft_crc::Behind::bytes(5).combine(first, second), 0xE306_9283);
 /// ```
-#[must_use]
-#[inline]
-pub fn combine(first: u32, second: u32, second_bytes: usize) -> u32 {
-    #[cfg(target_arch = "x86_64")]
-    if can_multiply() {
-        // SAFETY: the processor has the two features that the function needs.
-        return second ^ unsafe { x86::shift(first, second_bytes) };
+#[derive(Clone, Copy, Debug)]
+pub struct Behind {
+    /// What moves a sum over them: a power of x, or where nothing multiplies, how many they are.
+    by: usize,
+}
+
+impl Behind {
+    /// Takes one product for each 8 KiB.
+    #[must_use]
+    #[inline]
+    pub fn bytes(bytes: usize) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if can_multiply() {
+            // SAFETY: the processor has the two features that the function needs.
+            return Self { by: unsafe { x86::power(bytes) } as usize };
+        }
+        Self { by: bytes }
     }
-    crc32c::crc32c_combine(first, second, second_bytes)
+
+    /// The CRC32C of the whole, where `first` is that of what lies before, and `second` that of these bytes. Takes one product.
+    #[must_use]
+    #[inline]
+    pub fn combine(self, first: u32, second: u32) -> u32 {
+        #[cfg(target_arch = "x86_64")]
+        if can_multiply() {
+            #[allow(clippy::cast_possible_truncation)] // a power has 32 bits
+            let power = self.by as u32;
+            // SAFETY: the processor has the two features that the function needs.
+            return second ^ unsafe { x86::times(first, power) };
+        }
+        crc32c::crc32c_combine(first, second, self.by)
+    }
 }
 
 /// Whether so many bytes are folded.
@@ -170,7 +193,7 @@ mod tests {
         let head = crc32c(b"head");
         for len in (0..9_000).chain([32_768, 65_507, 70_000]) {
             let part = &bytes[..len];
-            assert_eq!(combine(head, crc32c(part), len), append(head, part), "{len}");
+            assert_eq!(Behind::bytes(len).combine(head, crc32c(part)), append(head, part), "{len}");
         }
     }
 
@@ -191,7 +214,7 @@ mod tests {
             let bytes = &bytes[start.min(bytes.len())..];
             let (a, b) = bytes.split_at(cut.index(bytes.len() + 1));
             prop_assert_eq!(append(append(crc, a), b), slow(crc, bytes));
-            prop_assert_eq!(combine(append(crc, a), crc32c(b), b.len()), slow(crc, bytes));
+            prop_assert_eq!(Behind::bytes(b.len()).combine(append(crc, a), crc32c(b)), slow(crc, bytes));
             let mut copy = vec![0xA5; bytes.len() + 1];
             prop_assert_eq!(append_copy(crc, bytes, &mut copy[..bytes.len()]), slow(crc, bytes));
             prop_assert!(copy.starts_with(bytes) && copy.ends_with(&[0xA5]));

@@ -23,8 +23,8 @@ pub(crate) static POWERS: [u32; 2 * WORDS_MAX + 1] = powers();
 const fn powers() -> [u32; 2 * WORDS_MAX + 1] {
     let mut table = [0; 2 * WORDS_MAX + 1];
     // x^0 is the highest bit, as bits are reflected
-    let mut power = times_x(0x8000_0000, 64 - 33);
-    let mut at = 1;
+    let mut power = over_x(0x8000_0000, 33);
+    let mut at = 0;
     while at < table.len() {
         table[at] = power;
         power = times_x(power, 64);
@@ -37,6 +37,16 @@ const fn times_x(mut value: u32, times: u32) -> u32 {
     let mut done = 0;
     while done < times {
         value = (value >> 1) ^ if value & 1 == 1 { POLYNOMIAL } else { 0 };
+        done += 1;
+    }
+    value
+}
+
+const fn over_x(mut value: u32, times: u32) -> u32 {
+    let mut done = 0;
+    while done < times {
+        let carry = value >> 31;
+        value = ((value ^ if carry == 1 { POLYNOMIAL } else { 0 }) << 1) | carry;
         done += 1;
     }
     value
@@ -76,22 +86,31 @@ fn three_streams(sum: u64, parts: &[u8], words: usize) -> u64 {
 #[target_feature(enable = "sse4.2,pclmulqdq")]
 fn times_power(sum: u64, words: usize) -> u64 {
     #[allow(clippy::cast_possible_truncation)] // a sum has 32 bits
-    let sum = _mm_cvtsi32_si128((sum as u32).cast_signed());
-    let power = _mm_cvtsi32_si128(POWERS[words].cast_signed());
-    let product = _mm_clmulepi64_si128::<0>(sum, power);
-    _mm_crc32_u64(0, _mm_cvtsi128_si64(product).cast_unsigned())
+    let sum = sum as u32;
+    times(sum, POWERS[words]).into()
 }
 
-/// The sum that `bytes` zero bytes leave of `sum`: one product for each 8 KiB, or less.
+/// The power by which a sum is multiplied that `bytes` bytes follow.
 #[target_feature(enable = "sse4.2,pclmulqdq")]
-pub(crate) fn shift(sum: u32, bytes: usize) -> u32 {
-    let (mut sum, mut words) = (u64::from(sum), bytes / 8);
-    while words > 0 {
-        let now = words.min(2 * WORDS_MAX);
-        sum = times_power(sum, now);
-        words -= now;
+pub(crate) fn power(bytes: usize) -> u32 {
+    let mut words = bytes / 8;
+    let mut power = POWERS[words % (2 * WORDS_MAX)];
+    while words >= 2 * WORDS_MAX {
+        power = times(power, POWERS[2 * WORDS_MAX]);
+        words -= 2 * WORDS_MAX;
     }
-    one_stream(sum, &[0; 7][..bytes % 8])
+    one_stream(power.into(), &[0; 7][..bytes % 8])
+}
+
+/// The product of a sum and one of the powers.
+#[target_feature(enable = "sse4.2,pclmulqdq")]
+#[inline]
+pub(crate) fn times(sum: u32, power: u32) -> u32 {
+    let (sum, power) = (_mm_cvtsi32_si128(sum.cast_signed()), _mm_cvtsi32_si128(power.cast_signed()));
+    let product = _mm_clmulepi64_si128::<0>(sum, power);
+    #[allow(clippy::cast_possible_truncation)] // a sum has 32 bits
+    let sum = _mm_crc32_u64(0, _mm_cvtsi128_si64(product).cast_unsigned()) as u32;
+    sum
 }
 
 #[target_feature(enable = "sse4.2")]

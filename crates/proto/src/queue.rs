@@ -4,6 +4,7 @@
 //! from there. Packets are filled as bytes come, so that small messages share the one that is still open (section 7,
 //! "Coalescing"), as do small sends of a stream. What waits when the MSS falls is cut once more.
 
+mod alike;
 mod chunks;
 mod fill;
 mod recut;
@@ -171,18 +172,6 @@ impl SendQueue {
         };
         self.bytes = self.bytes.saturating_sub(outgoing.piece.len());
         Some(outgoing)
-    }
-
-    /// The next packet, if it is like the one that was `last`, and lies behind it.
-    #[inline]
-    pub(crate) fn pop_alike(&mut self, last: Outgoing) -> Option<Outgoing> {
-        let next = *self.ready.front()?;
-        if next.piece != last.piece.next() || next.eom != last.eom {
-            return None;
-        }
-        self.ready.pop_front();
-        self.bytes = self.bytes.saturating_sub(next.piece.len());
-        Some(next)
     }
 
     /// The bytes of a packet that was popped and is not acknowledged.

@@ -6,6 +6,7 @@ use arrayvec::ArrayVec;
 use bytes::Bytes;
 use weft_base::limits::{MSS_MAX, SYN_BYTES_MIN};
 use weft_base::{FlowKey, Seq};
+use weft_crc::Behind;
 
 use crate::header::{HEADER_LEN, VERSION, parse_addresses, word};
 use crate::tlv::{emit as tlv, registry};
@@ -91,17 +92,33 @@ impl DataHead {
         self.emit_by(seq, |words| seal::checksum(words, body))
     }
 
-    /// The same, where the sum of the body is known.
+    /// The same, for data segments of which the sum is known.
     #[must_use]
-    #[inline(never)] // what leaves without is what somebody waits for, and is the faster the less code lies in its way
-    pub fn emit_with(&self, seq: Seq, body: BodySum) -> [u8; HEADER_LEN] {
-        self.emit_by(seq, |words| seal::checksum_with(words, body, self.body_bytes))
+    #[inline]
+    pub fn summed(&self) -> SummedHead {
+        SummedHead { head: *self, behind: Behind::bytes(self.body_bytes) }
     }
 
     #[inline]
     fn emit_by(&self, seq: Seq, checksum: impl FnOnce(Words) -> u32) -> [u8; HEADER_LEN] {
         let words = Words { seq: seq.get(), ..self.words };
         if self.is_sealed { words.sealed(checksum(words)).bytes() } else { words.bytes() }
+    }
+}
+
+/// A [`DataHead`] for data segments of which the sum is known.
+#[derive(Clone, Copy, Debug)]
+pub struct SummedHead {
+    head: DataHead,
+    behind: Behind,
+}
+
+impl SummedHead {
+    /// As [`DataHead::emit`], in front of a data segment with the sum `body`.
+    #[must_use]
+    #[inline]
+    pub fn emit(&self, seq: Seq, body: BodySum) -> [u8; HEADER_LEN] {
+        self.head.emit_by(seq, |words| seal::checksum_with(words, body, self.behind))
     }
 }
 

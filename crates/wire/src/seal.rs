@@ -2,6 +2,8 @@
 //!
 //! The head is masked as words and summed up from a copy on the stack, so neither a shared frame nor a body is touched.
 
+use weft_crc::Behind;
+
 use crate::words::Words;
 
 /// [CDP-SEAL-1] C: the CRC32C of the packet with byte 0 masked by 0xF8 and bytes 16..19 taken as zero.
@@ -16,8 +18,8 @@ pub(crate) fn checksum(head: Words, rest: &[u8]) -> u32 {
 /// The same, of a body of which the sum is known.
 #[must_use]
 #[inline]
-pub(crate) fn checksum_with(head: Words, body: BodySum, body_bytes: usize) -> u32 {
-    weft_crc::combine(weft_crc::crc32c(&head.immutable().unsealed().bytes()), body.0, body_bytes)
+pub(crate) fn checksum_with(head: Words, body: BodySum, behind: Behind) -> u32 {
+    behind.combine(weft_crc::crc32c(&head.immutable().unsealed().bytes()), body.0)
 }
 
 /// What is known of the checksum of a packet before it has a head: the sum of its data segment, taken as that was copied. By

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use weft_base::{Instant, Seq};
 use weft_frame::FramesRef;
 use weft_wire::emit::{DataHead, emit_control};
-use weft_wire::{Emit, HEADER_LEN, Header, Kind, Reason, Tlvs};
+use weft_wire::{BodySum, Emit, HEADER_LEN, Header, Kind, Reason, Tlvs};
 
 use super::{Connection, no_body};
 use crate::queue::{Outgoing, Piece, SendQueue};
@@ -177,17 +177,9 @@ impl Connection {
         let most = self.sender.room(now).min(u32::try_from(most).unwrap_or(u32::MAX));
         // [CDP-CC-4] ECE is told once
         let head = DataHead::new(&Header { ece: false, ..*header }, last.piece.len(), self.agreed.sealed);
-        let queue = &mut self.sender.queue;
-        let (mut packet, mut seq, mut count) = (last, header.seq, 0);
-        while count < most
-            && let Some(next) = queue.pop_alike(packet)
-        {
-            (packet, seq, count) = (next, seq + 1, count + 1);
-            let laid = queue.lay_head(packet.piece, &emit_head(&head, seq, packet, queue));
-            debug_assert!(laid.is_some(), "nothing behind a packet that leaves for the first time has left");
-            frame.join(laid.unwrap_or_default());
-        }
+        let (count, laid) = self.sender.queue.lay_alike(last, &head, header.seq + 1, most);
         if count > 0 {
+            frame.join(laid);
             self.sender.note_alike(now, last, count, &mut self.timers, &mut self.stats);
         }
         count
@@ -197,9 +189,14 @@ impl Connection {
 #[inline]
 fn emit_head(head: &DataHead, seq: Seq, packet: Outgoing, queue: &SendQueue) -> [u8; HEADER_LEN] {
     match packet.sum {
-        Some(sum) => head.emit_with(seq, sum),
+        Some(sum) => emit_summed(head, seq, sum),
         None => head.emit(seq, queue.get(packet.piece)),
     }
+}
+
+#[inline(never)] // what leaves without is what somebody waits for, and is the faster the less code lies in its way
+fn emit_summed(head: &DataHead, seq: Seq, sum: BodySum) -> [u8; HEADER_LEN] {
+    head.summed().emit(seq, sum)
 }
 
 pub(super) fn control_packet(head: Range<usize>, path: u8) -> Transmit {

@@ -188,6 +188,28 @@ impl Chunks {
         Some(Piece { start: narrow(start), len: piece.len + narrow(HEADER_LEN), ..piece })
     }
 
+    /// The same for pieces that lie one behind the other, as large as `first` all of them, each with the head that `heads` makes
+    /// for its bytes, as long as it makes one. Returns all that was laid, behind what has left.
+    #[inline]
+    pub(super) fn lay_heads(
+        &mut self,
+        first: Piece,
+        mut heads: impl FnMut(Piece, &[u8]) -> Option<[u8; HEADER_LEN]>,
+    ) -> Piece {
+        let mut frame = Piece { start: first.start - narrow(HEADER_LEN), len: 0, ..first };
+        let Some(chunk) = self.own_mut(first.chunk) else { return frame };
+        let mut piece = first;
+        while piece.end() <= chunk.len()
+            && let Some(head) = heads(piece, chunk.get(piece.range()))
+        {
+            chunk.write(frame.end(), &head);
+            frame.len += narrow(HEADER_LEN) + piece.len;
+            piece = piece.next();
+        }
+        chunk.freeze(frame.end());
+        frame
+    }
+
     /// Nothing is written any more before the end of a piece.
     #[inline]
     pub(super) fn freeze(&mut self, piece: Piece) {
