@@ -220,8 +220,7 @@ impl Bench {
         while outs.iter().any(|(_, lens)| !lens.is_empty()) {
             for (peer, (bytes, lens)) in self.peers.iter().zip(&mut outs) {
                 let some = lens.drain(..run.min(lens.len()));
-                loads[peer.port]
-                    .extend(some.map(|len| Received { from: peer.at, bytes: bytes.split_to(len) }));
+                loads[peer.port].extend(some.map(|len| Received::new(peer.at, bytes.split_to(len))));
             }
         }
         let count = loads.iter().map(|load| load.len() as u64).sum();

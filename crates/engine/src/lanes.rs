@@ -19,7 +19,7 @@ use std::time::Duration;
 use weft_base::Instant;
 use weft_link::Received;
 use weft_sync::SlotGuard;
-use weft_wire::{Packet, flow_hint};
+use weft_wire::{Train, flow_hint};
 
 use crate::clock;
 use crate::core::Core;
@@ -39,7 +39,7 @@ type Lane = weft_sync::Slot<Tray, Received>;
 #[derive(Debug, Default)]
 struct Tray {
     packets: Vec<Received>,
-    checked: Vec<(Packet, SocketAddr)>,
+    checked: Vec<(Train, SocketAddr)>,
 }
 
 /// The lanes of a port.
@@ -180,8 +180,8 @@ impl Core {
                 **held = Tray { packets, checked };
                 return worked;
             }
-            let mut intake = Intake { packets: &mut packets, checked: &mut checked, last: &mut None };
-            self.take_in(port, &mut intake, clock::now(), out);
+            let intake = Intake { packets: packets.drain(..), checked: &mut checked, last: &mut None };
+            self.take_in(port, intake, clock::now(), out);
             self.finish(port, out);
             // A lane that never runs dry must not keep those asleep for whom something came. Who is woken here and runs a turn
             // finds the lane held, and goes on.
@@ -203,7 +203,7 @@ mod tests {
         let mut bytes = [0; 29];
         bytes[10..12].copy_from_slice(&port.to_be_bytes());
         bytes[28] = number;
-        Received { from: ([10, 0, 0, 1], port).into(), bytes: BytesMut::from(&bytes[..]) }
+        Received::new(([10, 0, 0, 1], port).into(), BytesMut::from(&bytes[..]))
     }
 
     /// Deals, and returns what lies in each lane: ports and numbers.
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn what_has_no_header_is_dealt_too() {
         let lanes = Lanes::of_workers(2).unwrap();
-        let short = Received { from: ([10, 0, 0, 1], 1).into(), bytes: BytesMut::from(&[0; 3][..]) };
+        let short = Received::new(([10, 0, 0, 1], 1).into(), BytesMut::from(&[0; 3][..]));
         assert_eq!(lanes.deal(&mut vec![short], &mut Piles::default()), 0);
         assert_eq!(lanes.waiting(), 1);
     }

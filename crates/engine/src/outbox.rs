@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use weft_link::{GROUP_BYTES_MAX, SendBatch};
 use weft_proto::{Connection, Transmit};
+use weft_wire::Packet;
 
-use crate::slot::{Deferred, Slot};
+use crate::slot::Slot;
 use crate::waiters::Wake;
 
 /// Packets after which a batch goes to the link before more is polled.
@@ -34,7 +35,7 @@ pub(crate) struct Outbox {
     /// Slots whose listener closed while they came up.
     pub(crate) unaccepted: Vec<Arc<Slot>>,
     /// Packets that a connection gave way to, and where they came from: as if it were not there.
-    pub(crate) given_way: Vec<Deferred>,
+    pub(crate) given_way: Vec<(Packet, SocketAddr)>,
     /// Slots that a turn handed packets to.
     pub(crate) touched: Vec<Arc<Slot>>,
 }

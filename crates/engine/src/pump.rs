@@ -10,7 +10,7 @@ use std::time::Duration;
 use weft_base::{FlowKey, Instant};
 use weft_link::Interest as LinkInterest;
 use weft_proto::{Event, State};
-use weft_wire::Packet;
+use weft_wire::{Packet, Train};
 
 use crate::core::Core;
 use crate::gather::{self, LISTED};
@@ -24,8 +24,44 @@ use crate::waiters::Interest;
 const LINK_PATIENCE: Duration = Duration::from_millis(5);
 
 impl Core {
-    /// Hands a packet to the machine, which takes its data. What the connection gives way to goes to the outbox.
+    /// Hands packets to the machine, which takes their data. What the connection gives way to goes to the outbox.
+    #[inline]
     pub(crate) fn handle(
+        &self,
+        slot: &Arc<Slot>,
+        live: &mut Live,
+        train: &mut Train,
+        from: SocketAddr,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        match train.one_mut() {
+            Some(packet) => self.handle_packet(slot, live, packet, from, now, out),
+            None => self.handle_several(slot, live, train, from, now, out),
+        }
+    }
+
+    #[inline(never)] // what comes alone is what somebody waits for, and is the faster the less code lies in its way
+    fn handle_several(
+        &self,
+        slot: &Arc<Slot>,
+        live: &mut Live,
+        train: &mut Train,
+        from: SocketAddr,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        if live.connection.state() == State::Established
+            && let Some(path) = live.path_from(from)
+        {
+            return live.connection.take_train_by(now, train, path);
+        }
+        while let Some(mut packet) = train.split_first() {
+            self.handle_packet(slot, live, &mut packet, from, now, out);
+        }
+    }
+
+    fn handle_packet(
         &self,
         slot: &Arc<Slot>,
         live: &mut Live,
@@ -34,11 +70,7 @@ impl Core {
         now: Instant,
         out: &mut Outbox,
     ) {
-        let path = match &live.side {
-            None => (from == live.to).then_some(0),
-            Some(side) => side.path_from(from),
-        };
-        if let Some(path) = path {
+        if let Some(path) = live.path_from(from) {
             if live.connection.yields_to(packet) {
                 return self.make_way(slot, live, packet, from, out);
             }
@@ -58,7 +90,7 @@ impl Core {
         now: Instant,
         out: &mut Outbox,
     ) {
-        if !self.may_come(packet, from) {
+        if !self.may_come(packet.header(), from) {
             return;
         }
         if live.connection.yields_to(packet) {
@@ -118,8 +150,8 @@ impl Core {
         now: Instant,
         out: &mut Outbox,
     ) {
-        while let Some((mut packet, from)) = live.next_deferred() {
-            self.handle(slot, live, &mut packet, from, now, out);
+        while let Some((mut train, from)) = live.next_deferred() {
+            self.handle(slot, live, &mut train, from, now, out);
         }
     }
 

@@ -47,7 +47,7 @@ impl Core {
         out: &mut Outbox,
     ) {
         // [CDP-CHK-2] before any step that allocates memory
-        if !self.may_come(packet, from) {
+        if !self.may_come(packet.header(), from) {
             return;
         }
         let listening = self.listeners.read().get(&packet.header().destination.port).cloned();

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use weft_base::{FlowKey, Instant, Service};
 use weft_proto::{Connection, State};
 use weft_sync::{Look, SlotGuard};
-use weft_wire::Packet;
+use weft_wire::Train;
 
 use crate::directory::Way;
 use crate::gather::Gather;
@@ -113,6 +113,15 @@ impl Live {
         side.send_by(path, packets, run)
     }
 
+    /// The path that a packet from there came by, where the connection sends to it.
+    #[inline]
+    pub(crate) fn path_from(&self, from: SocketAddr) -> Option<u8> {
+        match &self.side {
+            None => (from == self.to).then_some(0),
+            Some(side) => side.path_from(from),
+        }
+    }
+
     /// [CDP-TMR-3] When and by which way the two ends last had to do with each other.
     pub(crate) fn last_contact(&self, now: Instant) -> Contact {
         let connection = &self.connection;
@@ -132,8 +141,8 @@ impl Live {
     }
 }
 
-/// A packet left at a busy slot, and where it came from.
-pub(crate) type Deferred = (Packet, SocketAddr);
+/// What was left at a busy slot, and where it came from.
+pub(crate) type Deferred = (Train, SocketAddr);
 
 /// The right to use a slot.
 pub(crate) type Guard<'a> = SlotGuard<'a, Live, Deferred>;
@@ -269,9 +278,9 @@ impl Slot {
         self.live.look()
     }
 
-    /// Leaves a packet for the holder of the lock; gives it back if the backlog is full. A [`Slot::want`] must follow.
-    pub(crate) fn defer(&self, packet: Packet, from: SocketAddr) -> Result<(), Packet> {
-        self.live.defer((packet, from)).map_err(|(packet, _)| packet)
+    /// Leaves packets for the holder of the lock; gives them back if the backlog is full. A [`Slot::want`] must follow.
+    pub(crate) fn defer(&self, train: Train, from: SocketAddr) -> Result<(), Train> {
+        self.live.defer((train, from)).map_err(|(train, _)| train)
     }
 
     /// Asks for the lock for work that lies ready: either the caller gets it, or its holder will do the work.

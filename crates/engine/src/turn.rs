@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use weft_base::Instant;
 use weft_link::{Received, Refusal};
 use weft_proto::State;
-use weft_wire::{Header, Packet, Refused};
+use weft_wire::{Header, Refused, Train};
 
 use crate::core::Core;
 use crate::counters::Drop as Dropped;
@@ -34,9 +34,9 @@ pub(crate) enum Runner {
 
 /// What came, and where it is worked off.
 pub(crate) struct Intake<'a> {
-    pub(crate) packets: &'a mut Vec<Received>,
+    pub(crate) packets: std::vec::Drain<'a, Received>,
     /// What passed the checks and has not been handed to its slot; empty before and after.
-    pub(crate) checked: &'a mut Vec<(Packet, SocketAddr)>,
+    pub(crate) checked: &'a mut Vec<(Train, SocketAddr)>,
     /// The connection that the last packet was for: the next is mostly for it too, and needs no look-up.
     pub(crate) last: &'a mut Option<Arc<Slot>>,
 }
@@ -84,8 +84,8 @@ impl Core {
         let count = receive(port, &mut turn, runner, now, budget);
         if count > 0 {
             let Turn { batch, checked, last, .. } = &mut *turn;
-            let mut intake = Intake { packets: batch.packets_mut(), checked, last };
-            self.take_in(port, &mut intake, now, &mut out);
+            let intake = Intake { packets: batch.drain_joined(), checked, last };
+            self.take_in(port, intake, now, &mut out);
         }
         self.take_refusals(&mut turn, now, &mut out);
         // Timers after packets: an acknowledgement that lies in the link must not lose to its time-out.
@@ -130,7 +130,7 @@ impl Core {
     /// Takes in what came: all of it is checked before the first packet goes to its slot, so that nobody waits for the bytes
     /// of a packet that was taken apart a moment ago.
     #[inline(always)] // as its parts, into both kinds of turns: each call more is one that a waiting peer pays for
-    pub(crate) fn take_in(&self, port: &Port, intake: &mut Intake<'_>, now: Instant, out: &mut Outbox) {
+    pub(crate) fn take_in(&self, port: &Port, intake: Intake<'_>, now: Instant, out: &mut Outbox) {
         let Intake { packets, checked, last } = intake;
         self.check(port, packets, checked, now, out);
         self.sort(port, checked, last, now, out);
@@ -143,18 +143,24 @@ impl Core {
     fn check(
         &self,
         port: &Port,
-        packets: &mut Vec<Received>,
-        checked: &mut Vec<(Packet, SocketAddr)>,
+        packets: std::vec::Drain<'_, Received>,
+        checked: &mut Vec<(Train, SocketAddr)>,
         now: Instant,
         out: &mut Outbox,
     ) {
-        for Received { from, bytes } in packets.drain(..) {
-            match Packet::new_checked(bytes.freeze(), port.encapsulation) {
-                Ok(packet) if self.directory.is_ours(packet.header().destination.node) => {
-                    checked.push((packet, from));
+        for Received { from, bytes, size } in packets {
+            let mut bytes = bytes.freeze();
+            loop {
+                match Train::new_checked(&mut bytes, size, port.encapsulation) {
+                    Ok(train) if self.directory.is_ours(train.header().destination.node) => {
+                        checked.push((train, from));
+                    }
+                    Ok(train) => (0..train.len()).for_each(|_| self.drops.count(Dropped::NotOurs)),
+                    Err(refused) => self.refuse(refused, from, now, out),
                 }
-                Ok(_) => self.drops.count(Dropped::NotOurs),
-                Err(refused) => self.refuse(refused, from, now, out),
+                if bytes.is_empty() {
+                    break;
+                }
             }
         }
     }
@@ -164,24 +170,28 @@ impl Core {
     fn sort(
         &self,
         port: &Port,
-        mut packets: &mut [(Packet, SocketAddr)],
+        mut trains: &mut [(Train, SocketAddr)],
         last: &mut Option<Arc<Slot>>,
         now: Instant,
         out: &mut Outbox,
     ) {
-        while let Some((first, from)) = packets.first() {
+        while let Some((first, from)) = trains.first_mut() {
             let flow = first.flow();
             let known = last.take().filter(|slot| slot.key() == flow && !slot.is_removed());
             let Some(slot) = known.or_else(|| self.table.find(&flow)) else {
-                self.handle_unknown(port, first, *from, now, out);
-                packets = &mut packets[1..];
+                if let Some(packet) = first.split_first() {
+                    self.handle_unknown(port, &packet, *from, now, out);
+                }
+                if first.is_empty() {
+                    trains = &mut trains[1..];
+                }
                 continue;
             };
             slot.set_home(port.index);
-            let count = 1 + packets[1..].iter().take_while(|(packet, _)| packet.flow() == flow).count();
-            let (run, rest) = packets.split_at_mut(count);
-            packets = rest;
-            if self.give_run(port, &slot, run, packets.is_empty(), now, out) {
+            let count = 1 + trains[1..].iter().take_while(|(train, _)| train.flow() == flow).count();
+            let (run, rest) = trains.split_at_mut(count);
+            trains = rest;
+            if self.give_run(port, &slot, run, trains.is_empty(), now, out) {
                 *last = (!slot.is_removed()).then_some(slot);
             } else {
                 out.touched.push(slot);
@@ -194,7 +204,7 @@ impl Core {
         &self,
         port: &Port,
         slot: &Arc<Slot>,
-        run: &mut [(Packet, SocketAddr)],
+        run: &mut [(Train, SocketAddr)],
         is_last: bool,
         now: Instant,
         out: &mut Outbox,
@@ -205,8 +215,8 @@ impl Core {
         {
             self.give_earlier(slot, live, now, out);
         }
-        for (packet, from) in run {
-            self.give(port, slot, live.as_mut(), packet, *from, now, out);
+        for (train, from) in run {
+            self.give(port, slot, live.as_mut(), train, *from, now, out);
         }
         let Some(mut live) = live.filter(|_| is_last) else { return false };
         if live.side.is_none() && live.connection.has_unread_ack() {
@@ -226,8 +236,8 @@ impl Core {
 
     /// [CDP-CHK-2] Whether the packet may come from there; asked before anything is allocated for it, and saved where it
     /// comes from the address that its connection sends to.
-    pub(crate) fn may_come(&self, packet: &Packet, from: SocketAddr) -> bool {
-        match self.directory.check_source(packet.header().source.node, from) {
+    pub(crate) fn may_come(&self, header: &Header, from: SocketAddr) -> bool {
+        match self.directory.check_source(header.source.node, from) {
             Source::Known | Source::Open => return true,
             Source::Contradicts => self.drops.count(Dropped::Source),
             Source::Stranger => self.drops.count(Dropped::Stranger),
@@ -244,31 +254,31 @@ impl Core {
         }
     }
 
-    /// Hands a packet to its slot: to the machine, or to the backlog if another thread has the slot.
+    /// Hands packets to their slot: to the machine, or to the backlog if another thread has the slot.
     #[allow(clippy::too_many_arguments)] // the parts of one hand-over
     fn give(
         &self,
         port: &Port,
         slot: &Arc<Slot>,
         live: Option<&mut Guard<'_>>,
-        packet: &mut Packet,
+        train: &mut Train,
         from: SocketAddr,
         now: Instant,
         out: &mut Outbox,
     ) {
         if let Some(live) = live {
-            return self.handle(slot, live, packet, from, now, out);
+            return self.handle(slot, live, train, from, now, out);
         }
-        if !self.may_come(packet, from) {
+        if !self.may_come(train.header(), from) {
             return;
         }
-        port.counters.backlogged.fetch_add(1, Ordering::Relaxed);
-        if slot.defer(packet.clone(), from).is_err() {
+        port.counters.backlogged.fetch_add(train.len() as u64, Ordering::Relaxed);
+        if slot.defer(train.clone(), from).is_err() {
             // The backlog is full: wait for the slot, so that the link's own queue fills.
             let mut live = slot.lock();
             self.drain_backlog(slot, &mut live, now, out);
             // The end of the turn wants the slot once more.
-            self.handle(slot, &mut live, packet, from, now, out);
+            self.handle(slot, &mut live, train, from, now, out);
         }
     }
 

@@ -57,7 +57,7 @@ impl Networks {
         let mut latest = Latest::default();
         let mut out: Out<'_> = None;
         let mut touched = 0;
-        for Received { from, bytes } in batch.drain() {
+        for Received { from, bytes, .. } in batch.drain() {
             arrivals.packets += 1;
             arrivals.bytes += bytes.len() as u64;
             // [CDP-FWD-3], [CDP-SEAL-8] a forwarder does not verify the seal

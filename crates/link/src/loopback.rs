@@ -128,7 +128,7 @@ impl Endpoint {
         let bytes = BytesMut::from(&[frame.head, frame.body].concat()[..]);
         stats.sent_bytes += bytes.len() as u64;
         stats.sent_packets += 1;
-        if !inbox.put(Received { from: self.local, bytes }) {
+        if !inbox.put(Received::new(self.local, bytes)) {
             stats.dropped_no_buffers += 1;
         }
     }

@@ -24,7 +24,7 @@ const SMALL_CHUNK_BYTES: usize = 16 << 10;
 /// Chunks of copies that are kept for use again: 1 MiB.
 const SMALL_CHUNKS: usize = 64;
 
-/// A packet that arrived: the data of exactly one UDP datagram, not yet checked.
+/// A packet that arrived: the data of exactly one UDP datagram, not yet checked. From [`RecvBatch::drain_joined`] it may be several.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Received {
     /// The underlay address it came from.
@@ -32,6 +32,28 @@ pub struct Received {
     /// Its bytes: a piece of the buffer that the kernel filled, or a copy if that brought little. Nobody else sees them, so
     /// that a packet can be changed where it lies; packets that the kernel joined lie end to end.
     pub bytes: BytesMut,
+    /// Bytes of each packet, where these are several; the last one may be shorter.
+    pub size: usize,
+}
+
+impl Received {
+    /// One packet.
+    #[must_use]
+    #[inline]
+    pub fn new(from: SocketAddr, bytes: BytesMut) -> Self {
+        Self { from, size: bytes.len(), bytes }
+    }
+
+    /// How many packets these are.
+    #[inline]
+    fn count(&self) -> usize {
+        if self.bytes.len() <= self.size { 1 } else { self.bytes.len().div_ceil(self.size.max(1)) }
+    }
+
+    /// Takes the first packet out, if there are several.
+    fn split_first(&mut self) -> Option<Self> {
+        (self.count() > 1).then(|| Self::new(self.from, self.bytes.split_to(self.size)))
+    }
 }
 
 /// Bytes of a packet's head that a [`Refusal`] quotes: its header (specification, section 2).
@@ -62,6 +84,10 @@ pub struct Refusal {
 /// ```
 pub struct RecvBatch {
     packets: Vec<Received>,
+    /// Packets beyond one in each of these.
+    joined: usize,
+    /// Where they are taken apart to.
+    apart: Vec<Received>,
     refusals: Vec<Refusal>,
     budget: usize,
     looks: u32,
@@ -85,6 +111,8 @@ impl RecvBatch {
     pub fn with_budget(budget: usize) -> Self {
         Self {
             packets: Vec::new(),
+            joined: 0,
+            apart: Vec::new(),
             refusals: Vec::new(),
             budget: budget.max(1),
             looks: 1,
@@ -118,13 +146,13 @@ impl RecvBatch {
     /// How many more packets a link should put in.
     #[must_use]
     pub fn room(&self) -> usize {
-        self.budget.saturating_sub(self.packets.len())
+        self.budget.saturating_sub(self.len())
     }
 
     /// How many packets lie here.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.packets.len()
+        self.packets.len() + self.joined
     }
 
     /// Whether no packet lies here.
@@ -135,17 +163,36 @@ impl RecvBatch {
 
     /// Takes the packets out, in the order of their arrival.
     pub fn drain(&mut self) -> std::vec::Drain<'_, Received> {
+        self.packets_mut().drain(..)
+    }
+
+    /// The same, but those that the kernel joined come together.
+    #[inline]
+    pub fn drain_joined(&mut self) -> std::vec::Drain<'_, Received> {
+        self.joined = 0;
         self.packets.drain(..)
     }
 
     /// The packets, for a wrapper that looks at them or changes them.
     pub fn packets_mut(&mut self) -> &mut Vec<Received> {
+        if self.joined > 0 {
+            self.take_apart();
+        }
         &mut self.packets
+    }
+
+    fn take_apart(&mut self) {
+        for mut packets in self.packets.drain(..) {
+            self.apart.extend(std::iter::from_fn(|| packets.split_first()));
+            self.apart.push(Received::new(packets.from, packets.bytes));
+        }
+        std::mem::swap(&mut self.packets, &mut self.apart);
+        self.joined = 0;
     }
 
     /// Puts in a packet whose bytes have an owner already.
     pub fn push(&mut self, from: SocketAddr, bytes: BytesMut) {
-        self.packets.push(Received { from, bytes });
+        self.packets.push(Received::new(from, bytes));
     }
 
     /// Puts in a packet by copying `pieces`, laid end to end, to this batch's memory.
@@ -193,20 +240,19 @@ impl RecvBatch {
         self.regions.spare(REGION_BYTES)
     }
 
-    /// Takes `len` bytes out of the region and cuts them into packets of `segment` bytes, the last maybe shorter.
+    /// Takes `len` bytes out of the region: packets of `size` bytes, the last maybe shorter. Tells how many they are.
     ///
     /// # Safety
     /// The first `len` bytes of the slice that the last call of [`RecvBatch::region`] returned have been written.
-    pub(crate) unsafe fn push_region(&mut self, from: SocketAddr, len: usize, segment: usize) -> usize {
+    pub(crate) unsafe fn push_region(&mut self, from: SocketAddr, len: usize, size: usize) -> usize {
         // SAFETY: passed on to the caller.
-        let mut bytes = unsafe { self.take_region(len) };
-        let before = self.packets.len();
-        while segment > 0 && bytes.len() > segment {
-            let packet = bytes.split_to(segment);
-            self.push(from, packet);
-        }
-        self.push(from, bytes);
-        self.packets.len() - before
+        let bytes = unsafe { self.take_region(len) };
+        let size = if size == 0 { len } else { size };
+        let packets = Received { from, bytes, size };
+        let count = packets.count();
+        self.packets.push(packets);
+        self.joined += count - 1;
+        count
     }
 
     /// The first `len` bytes of the region, or a copy of them if they are few: a packet of 60 bytes that a slow reader
@@ -259,6 +305,28 @@ mod tests {
         }
         let whole: Vec<u8> = packets.iter().flat_map(|packet| packet.bytes.to_vec()).collect();
         assert!(whole.iter().enumerate().all(|(at, &byte)| usize::from(byte) == at % 251));
+    }
+
+    #[test]
+    fn joined_packets_stay_together_until_somebody_wants_each() {
+        let mut batch = RecvBatch::with_budget(10);
+        let from = "10.0.0.1:1".parse().unwrap();
+        batch.push_copy(from, &[b"alone"]);
+        batch.region()[..1000].fill(MaybeUninit::new(7));
+        // SAFETY: so many bytes have just been written.
+        assert_eq!(unsafe { batch.push_region(from, 1000, 300) }, 4);
+        assert_eq!((batch.len(), batch.room()), (5, 5));
+        let sizes = |packets: &[Received]| -> Vec<_> {
+            packets.iter().map(|packet| (packet.bytes.len(), packet.size)).collect()
+        };
+        let mut together = RecvBatch { packets: batch.packets.clone(), joined: 3, ..RecvBatch::new() };
+        let joined: Vec<Received> = together.drain_joined().collect();
+        assert_eq!((sizes(&joined), together.len()), (vec![(5, 5), (1000, 300)], 0));
+        let apart = [(5, 5), (300, 300), (300, 300), (300, 300), (100, 100)];
+        assert_eq!(sizes(batch.packets_mut()), apart);
+        assert_eq!(batch.len(), 5);
+        assert_eq!(sizes(&batch.drain().collect::<Vec<_>>()), apart);
+        assert!(batch.is_empty());
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
 use weft_base::Service;
-use weft_wire::Reason;
 use weft_wire::records::{RECORD_HEAD, Record, Records, record_at};
+use weft_wire::{Reason, Segments};
 
 use crate::message::Message;
 
@@ -32,6 +32,8 @@ pub struct Received {
 enum Entry {
     /// One message in one packet, or a packet of the stream.
     Packet(Bytes),
+    /// Packets of the stream that came together.
+    Packets(Segments),
     /// A message of several packets.
     Assembled { message: Message, slots: u32 },
     /// Whole records of one packet; none of them has MORE.
@@ -137,6 +139,21 @@ impl Inbox {
         }
     }
 
+    /// Takes data segments of the stream that came together, behind the one that was taken last.
+    pub(crate) fn push_segments(&mut self, segments: Segments) {
+        // [CDP-STR-3] see above
+        if segments.bytes() > 0 {
+            // none of them is alone
+            self.last_end = low32(segments.memory().as_ptr_range().end.addr());
+            let count = segments.len();
+            self.push_entry(Entry::Packets(segments), count);
+        }
+    }
+
+    pub(crate) fn is_stream(&self) -> bool {
+        self.rules.service == Service::Stream
+    }
+
     /// [CDP-WND-2] True bytes count. A data segment keeps all the memory that it was received into, with what came for others: much more
     /// than it has, where it came alone. So when its user is behind, one that does not lie next to the one before is copied.
     #[inline]
@@ -231,6 +248,14 @@ impl Inbox {
                 self.drop_front();
                 Some(message)
             }
+            Entry::Packets(segments) => {
+                let message = Message::whole(segments.next()?);
+                self.slots_used -= 1;
+                if segments.is_empty() {
+                    self.drop_front();
+                }
+                Some(message)
+            }
             Entry::Assembled { message, .. } => {
                 let message = std::mem::take(message);
                 self.note_gone(message.len());
@@ -252,6 +277,7 @@ impl Inbox {
                 slots
             }
             Some(Entry::Packet(_) | Entry::Records(_)) => 1,
+            Some(Entry::Packets(segments)) => segments.len(),
             None => 0,
         };
         self.slots_used -= slots;
@@ -267,26 +293,35 @@ impl Inbox {
 
     /// Frames are given back when all is copied: each takes an instruction that waits for every byte that was written before it.
     fn read_bytes(&mut self, buffer: &mut [u8]) -> Option<Received> {
-        let (mut at, mut whole) = (0, 0);
+        let (mut at, mut whole, mut slots) = (0, 0, 0);
         self.entries.front()?;
         for entry in &mut self.entries {
-            let Entry::Packet(payload) = entry else { break };
-            let len = payload.len().min(buffer.len() - at);
-            buffer[at..at + len].copy_from_slice(&payload[..len]);
-            at += len;
-            if len < payload.len() {
-                payload.advance(len);
+            let is_whole = match entry {
+                Entry::Packet(payload) => {
+                    let (len, all) = copy(payload, &mut buffer[at..]);
+                    at += len;
+                    if len < all {
+                        payload.advance(len);
+                    }
+                    slots += u32::from(len == all);
+                    len == all
+                }
+                Entry::Packets(segments) => {
+                    let (len, ended) = segments.copy_to(&mut buffer[at..]);
+                    at += len;
+                    slots += ended;
+                    segments.is_empty()
+                }
+                Entry::Assembled { .. } | Entry::Records(_) => false,
+            };
+            if !is_whole {
                 break;
             }
             whole += 1;
         }
-        self.drop_packets(whole);
+        self.entries.drain(..whole);
+        self.slots_used -= slots;
         Some(Received { len: at, truncated: 0, end_of_file: false })
-    }
-
-    fn drop_packets(&mut self, count: u32) {
-        self.entries.drain(..count as usize);
-        self.slots_used -= count;
     }
 
     fn read_message(&mut self, buffer: &mut [u8]) -> Option<Received> {
@@ -302,6 +337,8 @@ impl Inbox {
                 let (len, whole) = copy(payload, buffer);
                 (len, whole, true)
             }
+            // of a stream alone
+            Entry::Packets(_) => return None,
             Entry::Assembled { message, .. } => (message.copy_to(buffer), message.len(), true),
         };
         if done {

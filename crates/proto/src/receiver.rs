@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use weft_base::{Seq, limits};
-use weft_wire::{FarSack, Reason, Sack};
+use weft_wire::{FarSack, Reason, Sack, Segments};
 
 use crate::inbox::{Inbox, Rules};
 use crate::numbers::NumberSet;
@@ -195,6 +195,38 @@ impl Receiver {
             return Ok(Stored { readable: !self.discarding, bytes, ..Stored::default() });
         }
         if s == self.nxt { self.fill_gap(eom, payload) } else { Ok(self.hold(s, eom, &payload)) }
+    }
+
+    /// How many DAT with the numbers from RCV.NXT on may be stored at once: none where there is anything to be seen to before.
+    #[inline]
+    pub(crate) fn room_in_order(&self) -> u32 {
+        let is_plain = self.held.is_empty() && self.fin.is_none() && !self.discarding && !self.ce_last;
+        if is_plain && self.nxt.is_before(self.edge) {
+            u32::try_from(self.window()).unwrap_or(u32::MAX)
+        } else {
+            0
+        }
+    }
+
+    /// Stores DAT with the numbers from RCV.NXT on that came together, no more than [`Receiver::room_in_order`] and without CE, where
+    /// the one before was stored just now.
+    pub(crate) fn store_in_order(&mut self, eom: bool, segments: Segments) -> Result<Stored, Reason> {
+        let mut stored = Stored { readable: true, ..Stored::default() };
+        if !self.inbox.is_stream() {
+            for payload in segments {
+                stored.bytes += self.store(self.nxt, eom, payload)?.bytes;
+            }
+            return Ok(stored);
+        }
+        stored.bytes = segments.bytes() as u64;
+        let count = segments.len();
+        // [CDP-ACK-8] every second DAT at once
+        self.dat_since_ack += count - 1;
+        self.note_data(false);
+        self.inbox.push_segments(segments);
+        self.nxt += u64::from(count);
+        self.named.advance(count as usize);
+        Ok(stored)
     }
 
     /// The number after RCV.NXT − 1 came while later ones were held.

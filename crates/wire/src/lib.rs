@@ -33,6 +33,7 @@ pub mod records;
 mod sack;
 mod seal;
 pub mod tlv;
+mod train;
 mod transit;
 mod words;
 
@@ -44,4 +45,5 @@ pub use reason::Reason;
 pub use sack::{Runs, Sack};
 pub use seal::BodySum;
 pub use tlv::{Cookie, KeepAlive, Time, Tlvs};
+pub use train::{Segments, Train};
 pub use transit::Transit;

@@ -20,8 +20,8 @@ const ANSWERED_VERSION_LEN: usize = 36;
 /// by [`Packet::tlvs`], so that the packet stays small.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Packet {
-    header: Header,
-    bytes: Bytes,
+    pub(crate) header: Header,
+    pub(crate) bytes: Bytes,
 }
 
 /// Why a packet is dropped before anybody looks at its connection (CDP-CHK-3).

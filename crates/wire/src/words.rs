@@ -41,6 +41,15 @@ impl Words {
         bytes
     }
 
+    /// Whether a packet with these words follows the one with the words `first` as the one so many behind it, and says nothing else.
+    #[inline]
+    pub(crate) fn is_alike(self, first: Self, behind: u64) -> bool {
+        // the low half of SEQ is never sealed
+        #[allow(clippy::cast_possible_truncation)]
+        let number = first.seq.wrapping_add(behind) as u32 == self.seq as u32;
+        number && self.nodes == first.nodes && self.ports == first.ports && self.ack == first.ack
+    }
+
     /// Without what forwarders may change: CE and HOP.
     #[inline]
     pub(crate) fn immutable(self) -> Self {

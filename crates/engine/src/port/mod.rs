@@ -14,7 +14,7 @@ use std::time::Duration;
 use weft_base::Instant;
 use weft_link::{Link, LinkInfo, RecvBatch};
 use weft_sync::{Mutex, SpinLock};
-use weft_wire::{Encapsulation, Packet};
+use weft_wire::{Encapsulation, Train};
 
 use crate::counters::Tally;
 use crate::inflow::{Inflow, Window};
@@ -36,7 +36,7 @@ pub(crate) const TURN_PACKETS: usize = 256;
 pub(crate) struct Turn {
     pub(crate) batch: RecvBatch,
     /// What passed the checks and has not been handed to its slot; empty between turns.
-    pub(crate) checked: Vec<(Packet, SocketAddr)>,
+    pub(crate) checked: Vec<(Train, SocketAddr)>,
     /// The connection that the last packet was for: the next is mostly for it too, and needs no look-up.
     pub(crate) last: Option<Arc<Slot>>,
     pub(crate) window: Window,

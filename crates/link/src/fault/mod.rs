@@ -248,7 +248,7 @@ fn push_parcel(batch: &mut SendBatch, parcel: &Parcel) {
 impl Lane {
     /// Decides on the packets that arrived, and puts what is left of them into `batch`.
     fn disturb_received(&mut self, now: Instant, arrived: Vec<Received>, batch: &mut RecvBatch) {
-        for Received { from, bytes } in arrived {
+        for Received { from, bytes, .. } in arrived {
             let fate = self.judge(bytes.len());
             let parcel = Parcel { peer: from, bytes, may_fragment: false };
             self.admit(now, parcel, &fate, |parcel| batch.push(parcel.peer, parcel.bytes));

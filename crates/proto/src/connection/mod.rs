@@ -16,6 +16,7 @@ mod reset;
 #[cfg(test)]
 mod tests;
 mod timeout;
+mod train;
 mod transmit;
 mod unreachable;
 mod user;

@@ -1,3 +1,7 @@
+use weft_base::{Address, FlowKey, NodeId, Port, Seq};
+use weft_wire::emit::data_head;
+use weft_wire::{Encapsulation, HEADER_LEN, Header, Kind, Train};
+
 use super::*;
 
 const LEN: usize = 1_000;
@@ -11,6 +15,15 @@ fn region(every: usize) -> (Bytes, Vec<Bytes>) {
     let all = Bytes::from(vec![7; 64 * every]);
     let segments = (0..64).map(|at| all.slice(at * every..at * every + LEN)).collect();
     (all, segments)
+}
+
+/// Packets of a stream, each with `len` bytes.
+fn stream_packets(count: u64, len: usize) -> Vec<Vec<u8>> {
+    let end = Address { node: NodeId::new(1).unwrap(), port: Port::new(50_000).unwrap() };
+    let flow = FlowKey { local: end, remote: Address { node: NodeId::new(2).unwrap(), ..end } };
+    let header = |number| Header { seq: Seq::new(number), ..Header::new(Kind::Data, flow) };
+    let body = vec![7; len];
+    (0..count).map(|number| [&data_head(&header(number), &body, true)[..], &body].concat()).collect()
 }
 
 /// How many of these keep the memory of `all`.
@@ -30,6 +43,26 @@ fn what_came_alone_is_copied_when_the_reader_is_behind_and_what_came_together_is
         let parts = messages.iter().flat_map(Message::parts);
         assert_eq!(keeping(&all, parts), kept, "{every}");
     }
+}
+
+/// [CDP-WND-2] What comes behind packets that came together is not alone, and what lies elsewhere is.
+#[test]
+fn segments_end_where_their_memory_does() {
+    let size = HEADER_LEN + LEN;
+    let all = Bytes::from(stream_packets(40, LEN).concat());
+    let mut front = all.clone();
+    let mut train = Train::new_checked(&mut front, size, Encapsulation::Simulated).unwrap();
+    assert_eq!(train.len(), 40);
+    let mut inbox = inbox(Service::Stream);
+    inbox.push_segments(train.take_segments(39));
+    assert_eq!(inbox.slots_used(), 39);
+    let last = all.slice(39 * size + HEADER_LEN..);
+    inbox.push(false, last.clone()).unwrap();
+    inbox.push(false, last).unwrap();
+    let messages: Vec<Message> = std::iter::from_fn(|| inbox.pop()).collect();
+    assert!(messages.iter().all(|message| message.len() == LEN));
+    assert_eq!((messages.len(), keeping(&all, messages.iter().flat_map(Message::parts))), (41, 40));
+    assert_eq!(inbox.slots_used(), 0);
 }
 
 /// [CDP-WND-2] [CDP-DG-7] Parts that have left their slots keep no memory of others either.

@@ -7,6 +7,7 @@ mod frames;
 mod opening;
 mod paths;
 mod repair;
+mod trains;
 
 use std::time::Duration;
 

@@ -1,0 +1,236 @@
+//! Packets that came end to end and are alike: looked at once.
+
+use bytes::{Buf, Bytes};
+use weft_base::{FlowKey, Seq};
+
+use crate::header::HEADER_LEN;
+use crate::packet::check_length;
+use crate::words::Words;
+use crate::{Encapsulation, Header, Kind, Packet, Refused, seal};
+
+/// A packet that passed every stateless check; or several DAT that came end to end, are of one size, and differ in nothing but
+/// their data and their numbers, which count up.
+///
+/// So a receiver asks once whom they are for, what they acknowledge, and whether they may come. Only the checksum is for each.
+#[derive(Clone, Debug)]
+pub struct Train {
+    /// The first one; if there are several, its bytes are those of all of them.
+    packet: Packet,
+    /// Bytes of each.
+    size: usize,
+    count: u32,
+}
+
+impl Train {
+    /// Takes from the front of `bytes` one packet, or as many as are alike. An underlay handed them over in one piece, `size` bytes
+    /// each, the last one maybe shorter.
+    ///
+    /// # Errors
+    ///
+    /// As [`Packet::new_checked`], of the first packet, which is gone then.
+    #[inline]
+    pub fn new_checked(
+        bytes: &mut Bytes,
+        size: usize,
+        encapsulation: Encapsulation,
+    ) -> Result<Self, Refused> {
+        if bytes.len() <= size || size == 0 {
+            return Packet::new_checked(std::mem::take(bytes), encapsulation).map(Self::from);
+        }
+        match Self::of_several(bytes, size, encapsulation) {
+            Some(run) => Ok(run),
+            None => Packet::new_checked(bytes.split_to(size), encapsulation).map(Self::from),
+        }
+    }
+
+    fn of_several(bytes: &mut Bytes, size: usize, encapsulation: Encapsulation) -> Option<Self> {
+        let head = bytes.first_chunk()?;
+        let first = Words::read(head);
+        let others = bytes[size..].chunks_exact(size).map_while(<[u8]>::first_chunk).map(Words::read);
+        let others = others.zip(1..).take_while(|&(words, behind)| words.is_alike(first, behind)).count();
+        let is_whole = check_length(head, size, encapsulation) == Ok(size);
+        let header = Header::parse(head).ok().filter(|header| header.kind == Kind::Data)?;
+        if others == 0 || !is_whole {
+            return None;
+        }
+        let all = size * (1 + others);
+        let bytes = if all == bytes.len() { std::mem::take(bytes) } else { bytes.split_to(all) };
+        let count = u32::try_from(1 + others).ok()?;
+        Some(Self { packet: Packet { header, bytes }, size, count })
+    }
+
+    /// How many packets these are.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether all packets were taken out.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The header of the first packet, and of all of them but for the number.
+    #[must_use]
+    #[inline]
+    pub const fn header(&self) -> &Header {
+        self.packet.header()
+    }
+
+    /// The flow as its receiver keys it: the destination is the local end.
+    #[must_use]
+    #[inline]
+    pub const fn flow(&self) -> FlowKey {
+        self.packet.flow()
+    }
+
+    /// The packet, if it is one.
+    #[must_use]
+    #[inline]
+    pub fn one_mut(&mut self) -> Option<&mut Packet> {
+        (self.count == 1).then_some(&mut self.packet)
+    }
+
+    /// Takes the first packet out.
+    #[must_use]
+    pub fn split_first(&mut self) -> Option<Packet> {
+        self.count = self.count.checked_sub(1)?;
+        let header = *self.packet.header();
+        let bytes = &mut self.packet.bytes;
+        if self.count == 0 {
+            return Some(Packet { header, bytes: std::mem::take(bytes) });
+        }
+        let first = bytes.split_to(self.size);
+        self.read_number();
+        Some(Packet { header, bytes: first })
+    }
+
+    /// How many packets have the numbers from `seq` on, on a connection that is `sealed` or not: from the first one on, and at most
+    /// `most`. What is damaged has another number, as [`Packet::seq`] has it.
+    #[must_use]
+    pub fn count_from(&self, seq: Seq, sealed: bool, most: u32) -> u32 {
+        let has_number = |packet: &[u8], number: Seq| {
+            let Some((head, body)) = packet.split_first_chunk() else { return false };
+            let words = Words::read(head);
+            // the low half is never sealed, so what is not in order costs no checksum
+            let is_near = Seq::new(words.seq).low32() == number.low32();
+            is_near
+                && if sealed { words.sealed(seal::checksum(words, body)) } else { words }.seq == number.get()
+        };
+        let packets = self.packet.bytes.chunks_exact(self.size.max(1)).take(self.count.min(most) as usize);
+        let current = packets.zip(0..).take_while(|&(packet, behind)| has_number(packet, seq + behind));
+        u32::try_from(current.count()).unwrap_or(u32::MAX)
+    }
+
+    /// Takes the first `count` packets out and returns their data.
+    #[must_use]
+    pub fn take_segments(&mut self, count: u32) -> Segments {
+        let count = count.min(self.count);
+        self.count -= count;
+        let bytes = &mut self.packet.bytes;
+        let mut taken = match self.count {
+            0 => std::mem::take(bytes),
+            _ => bytes.split_to(count as usize * self.size),
+        };
+        if self.count > 0 {
+            self.read_number();
+        }
+        let size = self.size.saturating_sub(HEADER_LEN);
+        taken.advance(taken.len().min(HEADER_LEN));
+        Segments { bytes: taken, size, first: size, count }
+    }
+
+    /// After packets were taken out the first has another number.
+    fn read_number(&mut self) {
+        if let Some(head) = self.packet.bytes.first_chunk() {
+            self.packet.header.seq = Seq::new(Words::read(head).seq);
+        }
+    }
+}
+
+impl From<Packet> for Train {
+    #[inline]
+    fn from(packet: Packet) -> Self {
+        Self { size: packet.bytes.len(), packet, count: 1 }
+    }
+}
+
+/// Data segments of one size, in the packets that they came in: there is a head between two of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segments {
+    /// From the first byte on that was not taken.
+    bytes: Bytes,
+    /// Bytes of each.
+    size: usize,
+    /// What is left of the first.
+    first: usize,
+    count: u32,
+}
+
+impl Segments {
+    /// How many there are, the rest of one among them.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes of data of all of them.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.count.checked_sub(1).map_or(0, |others| self.first + self.size * others as usize)
+    }
+
+    /// Where all of it lies, heads included.
+    #[must_use]
+    pub fn memory(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Copies as much as fits to `buffer`, which is gone from here. Returns how many bytes these are, and how many segments ended.
+    #[inline]
+    pub fn copy_to(&mut self, buffer: &mut [u8]) -> (usize, u32) {
+        let (mut done, mut at, mut whole) = (0, 0, 0);
+        while whole < self.count {
+            let len = self.first.min(buffer.len() - done);
+            buffer[done..done + len].copy_from_slice(&self.bytes[at..at + len]);
+            (done, at) = (done + len, at + len);
+            self.first -= len;
+            if self.first > 0 {
+                break;
+            }
+            whole += 1;
+            self.first = self.size;
+            at += HEADER_LEN;
+        }
+        self.count -= whole;
+        self.bytes.advance(at.min(self.bytes.len()));
+        (done, whole)
+    }
+}
+
+/// Each as a handle to where it lies.
+impl Iterator for Segments {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        self.count = self.count.checked_sub(1)?;
+        let segment = self.bytes.split_to(self.first);
+        self.bytes.advance(self.bytes.len().min(HEADER_LEN));
+        self.first = if self.count > 0 { self.size } else { 0 };
+        Some(segment)
+    }
+}
+
+#[cfg(test)]
+mod tests;
