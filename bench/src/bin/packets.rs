@@ -14,7 +14,7 @@ use bytes::BytesMut;
 use clap::{Parser, ValueEnum};
 use weft_base::{Address, FlowKey, Instant, NodeId, Port, Seq, Service};
 use weft_proto::{Config, Connection, RecvError, Secret, State};
-use weft_wire::{Encapsulation, Packet};
+use weft_wire::{Encapsulation, Train};
 
 /// Passes packets from one machine of the protocol to another, and prints how many.
 #[derive(Parser)]
@@ -100,7 +100,8 @@ struct Wire {
     left: Connection,
     right: Connection,
     heads: Vec<u8>,
-    sent: Vec<Range<usize>>,
+    /// Packets that the kernel would join to one buffer, and the size of each.
+    sent: Vec<(Range<usize>, usize)>,
     packets: u64,
     /// Bytes of the longest burst so far.
     longest: usize,
@@ -157,24 +158,27 @@ impl Wire {
         // The one copy is the wire's.
         let mut joined = BytesMut::with_capacity(self.longest);
         while let Some(transmit) = sender.poll_transmit_in_place(now, &mut self.heads, BATCH_BYTES) {
-            let mut put = |packet: &[u8]| {
-                let start = joined.len();
-                // In pieces, as callgrind counts each byte of a long copy as an instruction.
-                packet.chunks(1_024).for_each(|piece| joined.extend_from_slice(piece));
-                self.sent.push(start..joined.len());
-            };
-            match sender.frame(&transmit) {
-                Some(frames) => frames.chunks(frames.len() / transmit.packets as usize).for_each(put),
-                None => put(&self.heads[transmit.head]),
-            }
+            let frames = sender.frame(&transmit);
+            let packets = frames.as_deref().unwrap_or_else(|| &self.heads[transmit.head.clone()]);
+            let start = joined.len();
+            // In pieces, as callgrind counts each byte of a long copy as an instruction.
+            packets.chunks(1_024).for_each(|piece| joined.extend_from_slice(piece));
+            self.sent.push((start..joined.len(), packets.len() / transmit.packets as usize));
+            self.packets += u64::from(transmit.packets);
         }
         self.longest = self.longest.max(joined.len());
         let joined = joined.freeze();
-        for range in self.sent.drain(..) {
-            self.packets += 1;
-            // What the other end makes of an offer that it does not take is up to it.
-            if let Ok(packet) = Packet::new_checked(joined.slice(range), Encapsulation::Udp) {
-                receiver.handle_packet(now, packet);
+        for (range, size) in self.sent.drain(..) {
+            let mut bytes = joined.slice(range);
+            while !bytes.is_empty() {
+                // What the other end makes of an offer that it does not take is up to it.
+                let Ok(mut train) = Train::new_checked(&mut bytes, size, Encapsulation::Udp) else {
+                    continue;
+                };
+                match train.one_mut() {
+                    Some(packet) => receiver.take_packet_by(now, packet, 0),
+                    None => receiver.take_train_by(now, &mut train, 0),
+                }
             }
         }
         while receiver.poll_event().is_some() {}

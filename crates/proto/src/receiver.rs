@@ -182,6 +182,7 @@ impl Receiver {
     }
 
     /// Stores a DAT whose number is [`Place::Within`] (row 21); `Err` is a violation by the peer.
+    #[inline(always)] // what comes alone is what somebody waits for: no call more for the sake of what comes together
     pub(crate) fn store(&mut self, s: Seq, eom: bool, payload: Bytes) -> Result<Stored, Reason> {
         // [CDP-COA-5] checked before the packet is acknowledged
         if !self.discarding {

@@ -226,6 +226,7 @@ impl Header {
     ///
     /// The first that fails of version, flags, addresses. LENGTH is for [`Packet`](crate::Packet) to check,
     /// which knows how many bytes came.
+    #[inline(always)] // one call more in the check of each packet
     pub fn parse(bytes: &[u8; HEADER_LEN]) -> Result<Self, DropReason> {
         if bytes[0] & VERSION_MASK != VERSION << 4 {
             return Err(DropReason::Version);

@@ -114,22 +114,8 @@ impl Packet {
     ///
     /// The first check that fails.
     pub fn new_checked(mut bytes: Bytes, encapsulation: Encapsulation) -> Result<Self, Refused> {
-        let Some(head) = bytes.first_chunk::<HEADER_LEN>() else {
-            return Err(DropReason::Short.into());
-        };
-        let length = match check_length(head, bytes.len(), encapsulation) {
-            Ok(length) => length,
-            Err(DropReason::Version) => return Err(refuse_version(bytes)),
-            Err(reason) => return Err(reason.into()),
-        };
-        let header = Header::parse(head)?;
-        // [CDP-HDR-9] from here on LENGTH alone is the end of the packet
-        bytes.truncate(length);
-        let packet = Self { header, bytes };
-        if header.kind.has_tlvs() {
-            packet.check_tlvs()?;
-        }
-        Ok(packet)
+        let header = check(&mut bytes, encapsulation)?;
+        Ok(Self { header, bytes })
     }
 
     /// The header.
@@ -216,33 +202,48 @@ impl Packet {
         if self.bytes.len() == HEADER_LEN || !self.header.kind.has_tlvs() {
             return Tlvs::default();
         }
-        self.parse_tlvs().map(|parsed| parsed.tlvs).unwrap_or_default()
+        parse_tlvs(&self.header, &self.bytes).map(|parsed| parsed.tlvs).unwrap_or_default()
     }
+}
 
-    fn parse_tlvs(&self) -> Option<Parsed> {
-        parse(&self.bytes[HEADER_LEN..], self.header.kind, self.header.ece)
+/// The stateless checks of [`Packet::new_checked`]; the bytes end with the packet then.
+pub(crate) fn check(bytes: &mut Bytes, encapsulation: Encapsulation) -> Result<Header, Refused> {
+    let Some(head) = bytes.first_chunk::<HEADER_LEN>() else {
+        return Err(DropReason::Short.into());
+    };
+    let length = match check_length(head, bytes.len(), encapsulation) {
+        Ok(length) => length,
+        Err(DropReason::Version) => return Err(refuse_version(std::mem::take(bytes))),
+        Err(reason) => return Err(reason.into()),
+    };
+    let header = Header::parse(head)?;
+    // [CDP-HDR-9] from here on LENGTH alone is the end of the packet
+    bytes.truncate(length);
+    if header.kind.has_tlvs() {
+        check_tlvs(&header, bytes)?;
     }
+    Ok(header)
+}
 
-    fn check_tlvs(&self) -> Result<(), DropReason> {
-        if self.bytes.len() == HEADER_LEN && !self.header.kind.is_open() {
-            return Ok(());
-        }
-        let parsed = self.parse_tlvs().ok_or(DropReason::Tlv)?;
-        // [CDP-SYN-3] a SYN shorter than 128 bytes
-        if self.header.kind == Kind::Syn && self.bytes.len() < SYN_BYTES_MIN {
-            return Err(DropReason::SynSize);
-        }
-        match parsed.crc {
-            Some((value_at, value)) if self.open_checksum(value_at) == Some(value) => Ok(()),
-            // [CDP-SYN-2] a SYN or SYN|ACK with a wrong CRC or none; an echo-form RST may do without
-            None if !self.header.kind.is_open() => Ok(()),
-            _ => Err(DropReason::Crc),
-        }
+fn parse_tlvs(header: &Header, bytes: &[u8]) -> Option<Parsed> {
+    parse(&bytes[HEADER_LEN..], header.kind, header.ece)
+}
+
+fn check_tlvs(header: &Header, bytes: &[u8]) -> Result<(), DropReason> {
+    if bytes.len() == HEADER_LEN && !header.kind.is_open() {
+        return Ok(());
     }
-
-    fn open_checksum(&self, value_at: usize) -> Option<u32> {
-        let (head, rest) = self.bytes.split_first_chunk()?;
-        Some(seal::open_checksum(Words::read(head), rest, value_at))
+    let parsed = parse_tlvs(header, bytes).ok_or(DropReason::Tlv)?;
+    // [CDP-SYN-3] a SYN shorter than 128 bytes
+    if header.kind == Kind::Syn && bytes.len() < SYN_BYTES_MIN {
+        return Err(DropReason::SynSize);
+    }
+    let (head, rest) = bytes.split_first_chunk().ok_or(DropReason::Short)?;
+    match parsed.crc {
+        Some((value_at, value)) if seal::open_checksum(Words::read(head), rest, value_at) == value => Ok(()),
+        // [CDP-SYN-2] a SYN or SYN|ACK with a wrong CRC or none; an echo-form RST may do without
+        None if !header.kind.is_open() => Ok(()),
+        _ => Err(DropReason::Crc),
     }
 }
 

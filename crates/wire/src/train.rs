@@ -4,7 +4,7 @@ use bytes::{Buf, Bytes};
 use weft_base::{FlowKey, Seq};
 
 use crate::header::HEADER_LEN;
-use crate::packet::check_length;
+use crate::packet::{check, check_length};
 use crate::words::Words;
 use crate::{Encapsulation, Header, Kind, Packet, Refused, seal};
 
@@ -34,13 +34,16 @@ impl Train {
         size: usize,
         encapsulation: Encapsulation,
     ) -> Result<Self, Refused> {
-        if bytes.len() <= size || size == 0 {
-            return Packet::new_checked(std::mem::take(bytes), encapsulation).map(Self::from);
-        }
-        match Self::of_several(bytes, size, encapsulation) {
-            Some(run) => Ok(run),
-            None => Packet::new_checked(bytes.split_to(size), encapsulation).map(Self::from),
-        }
+        let mut one = if bytes.len() <= size || size == 0 {
+            std::mem::take(bytes)
+        } else {
+            if let Some(train) = Self::of_several(bytes, size, encapsulation) {
+                return Ok(train);
+            }
+            bytes.split_to(size)
+        };
+        let header = check(&mut one, encapsulation)?;
+        Ok(Self { size: one.len(), packet: Packet { header, bytes: one }, count: 1 })
     }
 
     fn of_several(bytes: &mut Bytes, size: usize, encapsulation: Encapsulation) -> Option<Self> {
@@ -148,13 +151,6 @@ impl Train {
         if let Some(head) = self.packet.bytes.first_chunk() {
             self.packet.header.seq = Seq::new(Words::read(head).seq);
         }
-    }
-}
-
-impl From<Packet> for Train {
-    #[inline]
-    fn from(packet: Packet) -> Self {
-        Self { size: packet.bytes.len(), packet, count: 1 }
     }
 }
 

@@ -29,6 +29,7 @@ impl Connection {
     }
 
     /// The same, of a packet that stays where it lies: only data is taken out of it.
+    #[inline(always)] // see `Receiver::store`
     pub(super) fn take_packet(&mut self, now: Instant, packet: &mut Packet) {
         self.read_ack(now);
         match self.state {

@@ -66,7 +66,7 @@ fn what_differs_in_its_header_begins_another_train() {
         |header| header.hop = 1,
         |header| header.window += 1,
         |header| header.ack += 1,
-        |header| header.seq = header.seq + 1,
+        |header| header.seq += 1,
         |header| header.source.port = Port::new(8).unwrap(),
         |header| header.source.node = NodeId::new(8).unwrap(),
         |header| header.destination.port = Port::new(8).unwrap(),
