@@ -14,7 +14,7 @@ use bytes::BytesMut;
 use clap::{Parser, ValueEnum};
 use weft_base::{Address, FlowKey, Instant, NodeId, Port, Seq, Service};
 use weft_proto::{Config, Connection, RecvError, Secret, State};
-use weft_wire::{Encapsulation, Train};
+use weft_wire::{Encapsulation, Packet, Train};
 
 /// Passes packets from one machine of the protocol to another, and prints how many.
 #[derive(Parser)]
@@ -170,15 +170,16 @@ impl Wire {
         let joined = joined.freeze();
         for (range, size) in self.sent.drain(..) {
             let mut bytes = joined.slice(range);
-            while !bytes.is_empty() {
-                // What the other end makes of an offer that it does not take is up to it.
-                let Ok(mut train) = Train::new_checked(&mut bytes, size, Encapsulation::Udp) else {
-                    continue;
-                };
-                match train.one_mut() {
-                    Some(packet) => receiver.take_packet_by(now, packet, 0),
-                    None => receiver.take_train_by(now, &mut train, 0),
+            // What the other end makes of an offer that it does not take is up to it.
+            while bytes.len() > size {
+                if let Ok(mut train) = Train::split_checked(&mut bytes, size, Encapsulation::Udp) {
+                    receiver.take_train_by(now, &mut train, 0);
                 }
+            }
+            if !bytes.is_empty()
+                && let Ok(mut packet) = Packet::new_checked(bytes, Encapsulation::Udp)
+            {
+                receiver.take_packet_by(now, &mut packet, 0);
             }
         }
         while receiver.poll_event().is_some() {}

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use weft_base::Instant;
 use weft_link::{Received, Refusal};
 use weft_proto::State;
@@ -150,18 +151,50 @@ impl Core {
     ) {
         for Received { from, bytes, size } in packets {
             let mut bytes = bytes.freeze();
-            loop {
-                match Train::new_checked(&mut bytes, size, port.encapsulation) {
-                    Ok(train) if self.directory.is_ours(train.header().destination.node) => {
-                        checked.push((train, from));
-                    }
-                    Ok(train) => (0..train.len()).for_each(|_| self.drops.count(Dropped::NotOurs)),
-                    Err(refused) => self.refuse(refused, from, now, out),
-                }
+            if bytes.len() > size {
+                self.check_joined(port, &mut bytes, size, from, checked, now, out);
                 if bytes.is_empty() {
-                    break;
+                    continue;
                 }
             }
+            self.keep(Train::new_checked(bytes, port.encapsulation), from, checked, now, out);
+        }
+    }
+
+    /// The same for packets that came together, but for the last one if it is by itself.
+    #[inline(never)] // what comes alone is what somebody waits for, and is the faster the less code lies in its way
+    #[allow(clippy::too_many_arguments)] // the parts of one check
+    fn check_joined(
+        &self,
+        port: &Port,
+        bytes: &mut Bytes,
+        size: usize,
+        from: SocketAddr,
+        checked: &mut Vec<(Train, SocketAddr)>,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        while bytes.len() > size {
+            let train = Train::split_checked(bytes, size, port.encapsulation);
+            self.keep(train, from, checked, now, out);
+        }
+    }
+
+    #[inline(always)]
+    fn keep(
+        &self,
+        train: Result<Train, Refused>,
+        from: SocketAddr,
+        checked: &mut Vec<(Train, SocketAddr)>,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        match train {
+            Ok(train) if self.directory.is_ours(train.header().destination.node) => {
+                checked.push((train, from));
+            }
+            Ok(train) => (0..train.len()).for_each(|_| self.drops.count(Dropped::NotOurs)),
+            Err(refused) => self.refuse(refused, from, now, out),
         }
     }
 

@@ -17,40 +17,50 @@ pub struct Train {
     /// The first one; if there are several, its bytes are those of all of them.
     packet: Packet,
     /// Bytes of each.
-    size: usize,
-    count: u32,
+    size: u16,
+    count: u16,
 }
 
 impl Train {
+    /// Checks one packet.
+    ///
+    /// # Errors
+    ///
+    /// As [`Packet::new_checked`].
+    #[inline]
+    pub fn new_checked(mut bytes: Bytes, encapsulation: Encapsulation) -> Result<Self, Refused> {
+        let header = check(&mut bytes, encapsulation)?;
+        Ok(Self { size: narrow(bytes.len()), count: 1, packet: Packet { header, bytes } })
+    }
+
     /// Takes from the front of `bytes` one packet, or as many as are alike. An underlay handed them over in one piece, `size` bytes
     /// each, the last one maybe shorter.
     ///
     /// # Errors
     ///
     /// As [`Packet::new_checked`], of the first packet, which is gone then.
-    #[inline]
-    pub fn new_checked(
+    pub fn split_checked(
         bytes: &mut Bytes,
         size: usize,
         encapsulation: Encapsulation,
     ) -> Result<Self, Refused> {
-        let mut one = if bytes.len() <= size || size == 0 {
-            std::mem::take(bytes)
-        } else {
-            if let Some(train) = Self::of_several(bytes, size, encapsulation) {
-                return Ok(train);
-            }
-            bytes.split_to(size)
-        };
-        let header = check(&mut one, encapsulation)?;
-        Ok(Self { size: one.len(), packet: Packet { header, bytes: one }, count: 1 })
+        if bytes.len() <= size || size == 0 {
+            return Self::new_checked(std::mem::take(bytes), encapsulation);
+        }
+        match Self::of_several(bytes, size, encapsulation) {
+            Some(train) => Ok(train),
+            None => Self::new_checked(bytes.split_to(size), encapsulation),
+        }
     }
 
     fn of_several(bytes: &mut Bytes, size: usize, encapsulation: Encapsulation) -> Option<Self> {
         let head = bytes.first_chunk()?;
         let first = Words::read(head);
         let others = bytes[size..].chunks_exact(size).map_while(<[u8]>::first_chunk).map(Words::read);
-        let others = others.zip(1..).take_while(|&(words, behind)| words.is_alike(first, behind)).count();
+        let others = others
+            .zip(1..u64::from(u16::MAX))
+            .take_while(|&(words, behind)| words.is_alike(first, behind))
+            .count();
         let is_whole = check_length(head, size, encapsulation) == Ok(size);
         let header = Header::parse(head).ok().filter(|header| header.kind == Kind::Data)?;
         if others == 0 || !is_whole {
@@ -58,15 +68,14 @@ impl Train {
         }
         let all = size * (1 + others);
         let bytes = if all == bytes.len() { std::mem::take(bytes) } else { bytes.split_to(all) };
-        let count = u32::try_from(1 + others).ok()?;
-        Some(Self { packet: Packet { header, bytes }, size, count })
+        Some(Self { size: narrow(size), count: narrow(1 + others), packet: Packet { header, bytes } })
     }
 
     /// How many packets these are.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        self.count as usize
+        self.count.into()
     }
 
     /// Whether all packets were taken out.
@@ -106,7 +115,7 @@ impl Train {
         if self.count == 0 {
             return Some(Packet { header, bytes: std::mem::take(bytes) });
         }
-        let first = bytes.split_to(self.size);
+        let first = bytes.split_to(self.size.into());
         self.read_number();
         Some(Packet { header, bytes: first })
     }
@@ -123,25 +132,26 @@ impl Train {
             is_near
                 && if sealed { words.sealed(seal::checksum(words, body)) } else { words }.seq == number.get()
         };
-        let packets = self.packet.bytes.chunks_exact(self.size.max(1)).take(self.count.min(most) as usize);
-        let current = packets.zip(0..).take_while(|&(packet, behind)| has_number(packet, seq + behind));
-        u32::try_from(current.count()).unwrap_or(u32::MAX)
+        let packets = self.packet.bytes.chunks_exact(usize::from(self.size.max(1))).take(self.len());
+        let numbered = packets.zip(0..).take(most as usize);
+        let current = numbered.take_while(|&(packet, behind)| has_number(packet, seq + behind));
+        u32::from(narrow(current.count()))
     }
 
     /// Takes the first `count` packets out and returns their data.
     #[must_use]
     pub fn take_segments(&mut self, count: u32) -> Segments {
-        let count = count.min(self.count);
+        let count = u16::try_from(count).unwrap_or(u16::MAX).min(self.count);
         self.count -= count;
         let bytes = &mut self.packet.bytes;
         let mut taken = match self.count {
             0 => std::mem::take(bytes),
-            _ => bytes.split_to(count as usize * self.size),
+            _ => bytes.split_to(usize::from(count) * usize::from(self.size)),
         };
         if self.count > 0 {
             self.read_number();
         }
-        let size = self.size.saturating_sub(HEADER_LEN);
+        let size = self.size.saturating_sub(narrow(HEADER_LEN));
         taken.advance(taken.len().min(HEADER_LEN));
         Segments { bytes: taken, size, first: size, count }
     }
@@ -160,10 +170,10 @@ pub struct Segments {
     /// From the first byte on that was not taken.
     bytes: Bytes,
     /// Bytes of each.
-    size: usize,
+    size: u16,
     /// What is left of the first.
-    first: usize,
-    count: u32,
+    first: u16,
+    count: u16,
 }
 
 impl Segments {
@@ -171,7 +181,7 @@ impl Segments {
     #[must_use]
     #[inline]
     pub fn len(&self) -> u32 {
-        self.count
+        self.count.into()
     }
 
     /// Whether there is none.
@@ -184,7 +194,8 @@ impl Segments {
     /// Bytes of data of all of them.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.count.checked_sub(1).map_or(0, |others| self.first + self.size * others as usize)
+        let others = self.count.checked_sub(1).map(|others| usize::from(self.size) * usize::from(others));
+        others.map_or(0, |others| usize::from(self.first) + others)
     }
 
     /// Where all of it lies, heads included.
@@ -198,10 +209,10 @@ impl Segments {
     pub fn copy_to(&mut self, buffer: &mut [u8]) -> (usize, u32) {
         let (mut done, mut at, mut whole) = (0, 0, 0);
         while whole < self.count {
-            let len = self.first.min(buffer.len() - done);
+            let len = usize::from(self.first).min(buffer.len() - done);
             buffer[done..done + len].copy_from_slice(&self.bytes[at..at + len]);
             (done, at) = (done + len, at + len);
-            self.first -= len;
+            self.first -= narrow(len);
             if self.first > 0 {
                 break;
             }
@@ -211,7 +222,7 @@ impl Segments {
         }
         self.count -= whole;
         self.bytes.advance(at.min(self.bytes.len()));
-        (done, whole)
+        (done, whole.into())
     }
 }
 
@@ -221,11 +232,19 @@ impl Iterator for Segments {
 
     fn next(&mut self) -> Option<Bytes> {
         self.count = self.count.checked_sub(1)?;
-        let segment = self.bytes.split_to(self.first);
+        let segment = self.bytes.split_to(self.first.into());
         self.bytes.advance(self.bytes.len().min(HEADER_LEN));
         self.first = if self.count > 0 { self.size } else { 0 };
         Some(segment)
     }
+}
+
+/// A packet has at most 65,535 bytes, and a train as many packets.
+#[inline]
+#[allow(clippy::cast_possible_truncation)]
+fn narrow(number: usize) -> u16 {
+    debug_assert!(u16::try_from(number).is_ok());
+    number as u16
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ fn segments_end_where_their_memory_does() {
     let size = HEADER_LEN + LEN;
     let all = Bytes::from(stream_packets(40, LEN).concat());
     let mut front = all.clone();
-    let mut train = Train::new_checked(&mut front, size, Encapsulation::Simulated).unwrap();
+    let mut train = Train::split_checked(&mut front, size, Encapsulation::Simulated).unwrap();
     assert_eq!(train.len(), 40);
     let mut inbox = inbox(Service::Stream);
     inbox.push_segments(train.take_segments(39));

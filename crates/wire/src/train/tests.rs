@@ -25,7 +25,7 @@ fn packets(count: u8) -> Vec<Vec<u8>> {
 }
 
 fn take(bytes: &mut Bytes) -> Result<Train, Refused> {
-    Train::new_checked(bytes, SIZE, Encapsulation::Udp)
+    Train::split_checked(bytes, SIZE, Encapsulation::Udp)
 }
 
 /// The lengths of the trains that come out of packets laid end to end, 0 for one that was refused.
@@ -91,7 +91,7 @@ fn what_is_refused_takes_nothing_with_it() {
     let mut fin = Vec::new();
     emit::emit_control(&mut fin, &Header { kind: Kind::Fin, ..header() }, &tlvs, &crate::Emit::sealed(true));
     let (size, mut bytes) = (fin.len(), Bytes::from(fin.repeat(3)));
-    let train = Train::new_checked(&mut bytes, size, Encapsulation::Udp).unwrap();
+    let train = Train::split_checked(&mut bytes, size, Encapsulation::Udp).unwrap();
     assert_eq!((train.len(), bytes.len()), (1, 2 * size), "a control packet is by itself");
 }
 
@@ -157,12 +157,12 @@ fn segments_without_bytes_are_segments() {
     let first = header();
     let empty = |at| data(&Header { seq: first.seq + at, ..first }, b"");
     let mut bytes = Bytes::from((0..3).flat_map(empty).collect::<Vec<u8>>());
-    let train = || Train::new_checked(&mut bytes.clone(), HEADER_LEN, Encapsulation::Udp).unwrap();
+    let train = || Train::split_checked(&mut bytes.clone(), HEADER_LEN, Encapsulation::Udp).unwrap();
     assert_eq!((train().len(), train().count_from(first.seq, true, 9)), (3, 3));
     let mut segments = train().take_segments(3);
     assert_eq!((segments.bytes(), segments.copy_to(&mut [])), (0, (0, 3)));
     assert_eq!(train().take_segments(3).count(), 3);
-    assert!(Train::new_checked(&mut bytes, HEADER_LEN, Encapsulation::Udp).is_ok() && bytes.is_empty());
+    assert!(Train::split_checked(&mut bytes, HEADER_LEN, Encapsulation::Udp).is_ok() && bytes.is_empty());
 }
 
 proptest! {

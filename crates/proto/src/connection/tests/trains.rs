@@ -57,7 +57,7 @@ fn take_together(connection: &mut Connection, now: Instant, joined: &[(usize, By
     for (size, bytes) in joined {
         let mut bytes = bytes.clone();
         while !bytes.is_empty() {
-            let mut train = Train::new_checked(&mut bytes, *size, Encapsulation::Simulated).unwrap();
+            let mut train = Train::split_checked(&mut bytes, *size, Encapsulation::Simulated).unwrap();
             longest = longest.max(train.len());
             connection.take_train_by(now, &mut train, 0);
         }
