@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use weft_base::{Address, FlowKey, Instant, NodeId, Port, Seq, Service};
 use weft_proto::{Config, Connection, Listener, RecvError, Secret, SendError, State, Verdict, refusal_of};
-use weft_wire::{Encapsulation, Packet, Reason, Refused, emit};
+use weft_wire::{Encapsulation, Packet, Reason, Refused, Train, emit};
 
 #[path = "forge.rs"]
 mod forge;
@@ -242,10 +242,36 @@ impl World {
     // ── What the network does ─────────────────────────────────────────────────────────────────────────────────
 
     fn deliver(&mut self, end: usize, count: usize) {
-        for _ in 0..count {
-            let Some(bytes) = self.wires[end].pop_front() else { break };
-            self.arrive(end, &bytes);
+        let mut left = count;
+        while left > 0 {
+            let together = self.deliver_train(end, left);
+            if together == 0 {
+                let Some(bytes) = self.wires[end].pop_front() else { break };
+                self.arrive(end, &bytes);
+            }
+            left -= together.max(1);
         }
+    }
+
+    /// Packets that are alike arrive together, where there are two at least; tells how many.
+    fn deliver_train(&mut self, end: usize, most: usize) -> usize {
+        let expected = if end == CLIENT { flow() } else { flow().reversed() };
+        let is_open = |connection: &&mut Connection| connection.state() == State::Established;
+        let Some(connection) = self.ends[end].as_mut().filter(is_open) else { return 0 };
+        let size = self.wires[end].front().map_or(0, Vec::len);
+        let joined = self.wires[end].iter().take(most).take_while(|packet| packet.len() == size);
+        let mut joined = Bytes::from(joined.flatten().copied().collect::<Vec<u8>>());
+        let count = match Train::split_checked(&mut joined, size, Encapsulation::Udp) {
+            Ok(mut train) if train.len() > 1 && train.flow() == expected => {
+                let count = train.len();
+                connection.take_train_by(self.now, &mut train, 0);
+                count
+            }
+            Ok(_) | Err(_) => return 0,
+        };
+        self.wires[end].drain(..count);
+        self.drain(end);
+        count
     }
 
     fn reorder(&mut self, end: usize) {
