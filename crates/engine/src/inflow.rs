@@ -8,7 +8,7 @@
 //! less than half of what would have come has held up a sender whose window is small, and one that took longer than
 //! [`DOZE_MAX`] was on a processor that others want: after [`HARMFUL_MAX`] of these in a row there is none for [`PENANCE`].
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use weft_base::Instant;
@@ -32,11 +32,13 @@ const HARMFUL_MAX: u32 = 3;
 pub(crate) struct Window {
     since: Instant,
     packets: u64,
+    /// In how many pieces they came.
+    pieces: u64,
 }
 
 impl Window {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { since: now, packets: 0 }
+        Self { since: now, packets: 0, pieces: 0 }
     }
 }
 
@@ -45,6 +47,8 @@ impl Window {
 pub(crate) struct Inflow {
     /// Packets a millisecond while the port is flooded, else 0.
     flood_per_ms: AtomicU64,
+    /// Whether its packets came one by one: the kernel joined few.
+    is_apart: AtomicBool,
     packets: Tally,
     /// When a user thread last sent something, in nanoseconds.
     sent_at: AtomicU64,
@@ -55,11 +59,12 @@ pub(crate) struct Inflow {
 }
 
 impl Inflow {
-    /// So many packets came in with the turn of `now`.
+    /// So many packets came in with the turn of `now`, in so many pieces.
     #[inline]
-    pub(crate) fn note(&self, window: &mut Window, packets: usize, now: Instant) {
+    pub(crate) fn note(&self, window: &mut Window, packets: usize, pieces: usize, now: Instant) {
         self.packets.add(packets as u64);
         window.packets += packets as u64;
+        window.pieces += pieces as u64;
         if now - window.since >= WINDOW {
             self.end_window(window, now);
         }
@@ -73,6 +78,7 @@ impl Inflow {
             && self.sent_at.load(Ordering::Relaxed) < window.since.as_nanos()
             && self.awake_until.load(Ordering::Relaxed) < now.as_nanos();
         self.flood_per_ms.store(if is_flood { per_ms } else { 0 }, Ordering::Relaxed);
+        self.is_apart.store(window.pieces > window.packets / 2, Ordering::Relaxed);
         *window = Window::new(now);
     }
 
@@ -93,6 +99,12 @@ impl Inflow {
     #[inline]
     pub(crate) fn is_flooded(&self) -> bool {
         self.flood_per_ms.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether it is, by packets that come one by one.
+    #[inline]
+    pub(crate) fn is_flooded_apart(&self) -> bool {
+        self.is_flooded() && self.is_apart.load(Ordering::Relaxed)
     }
 
     /// Since a doze that began at `begin` so many packets came in, with a turn of `packets_max` at most behind it.
@@ -134,7 +146,7 @@ mod tests {
     /// So many packets every 100 µs of a window and the turn that ends it.
     fn play(inflow: &Inflow, packets: usize) -> Window {
         let mut window = Window::new(AT);
-        (1..=10).for_each(|turn| inflow.note(&mut window, packets, us(100 * turn)));
+        (1..=10).for_each(|turn| inflow.note(&mut window, packets, 1, us(100 * turn)));
         window
     }
 
@@ -148,12 +160,25 @@ mod tests {
     }
 
     #[test]
+    fn packets_that_were_joined_do_not_come_apart() {
+        let inflow = Inflow::default();
+        let mut window = play(&inflow, 100);
+        assert!(inflow.is_flooded() && !inflow.is_flooded_apart());
+        (11..=20).for_each(|turn| inflow.note(&mut window, 100, 51, us(100 * turn)));
+        assert!(inflow.is_flooded_apart());
+        (21..=30).for_each(|turn| inflow.note(&mut window, 100, 50, us(100 * turn)));
+        assert!(inflow.is_flooded() && !inflow.is_flooded_apart());
+        (31..=40).for_each(|turn| inflow.note(&mut window, 10, 10, us(100 * turn)));
+        assert!(!inflow.is_flooded_apart());
+    }
+
+    #[test]
     fn an_answer_is_not_waited_for_in_a_doze() {
         let inflow = Inflow::default();
         inflow.note_user_sends(us(500));
         let mut window = play(&inflow, 50);
         assert!(!inflow.is_flooded(), "it came within the window");
-        (11..=20).for_each(|turn| inflow.note(&mut window, 50, us(100 * turn)));
+        (11..=20).for_each(|turn| inflow.note(&mut window, 50, 1, us(100 * turn)));
         assert!(inflow.is_flooded(), "it came before the window");
     }
 
@@ -161,7 +186,7 @@ mod tests {
     fn a_window_with_a_pause_is_no_flood() {
         let inflow = Inflow::default();
         let mut window = Window::new(AT);
-        inflow.note(&mut window, 10_000, us(2_000));
+        inflow.note(&mut window, 10_000, 1, us(2_000));
         assert!(!inflow.is_flooded());
     }
 
@@ -180,9 +205,9 @@ mod tests {
         assert!(inflow.is_flooded(), "not in a row");
         inflow.note_doze(us(1_000), 49, 256, us(1_100));
         assert!(!inflow.is_flooded());
-        (11..=1_000).for_each(|turn| inflow.note(&mut window, 100, us(100 * turn)));
+        (11..=1_000).for_each(|turn| inflow.note(&mut window, 100, 1, us(100 * turn)));
         assert!(!inflow.is_flooded(), "not yet");
-        (1_001..=1_050).for_each(|turn| inflow.note(&mut window, 100, us(100 * turn)));
+        (1_001..=1_050).for_each(|turn| inflow.note(&mut window, 100, 1, us(100 * turn)));
         assert!(inflow.is_flooded());
     }
 }

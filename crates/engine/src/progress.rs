@@ -183,6 +183,23 @@ impl Core {
         None
     }
 
+    /// In a flood whose packets come one by one: dozes before they are looked for, where they were just now, and takes in what came.
+    #[cold]
+    pub(crate) fn doze_first(&self, port: &Port) {
+        let begin = clock::now();
+        let looked_at = Instant::from_nanos(port.user_turn_at.load(Ordering::Relaxed));
+        let is_fiber = scheduler::current().is_some_and(|scheduler| scheduler.waker().is_some());
+        if begin - looked_at >= DOZE || is_fiber {
+            return;
+        }
+        let before = port.inflow.packets();
+        std::thread::sleep(DOZE);
+        let now = clock::now();
+        if self.try_turn(port, Runner::User, now).is_some() {
+            port.inflow.note_doze(begin, port.inflow.packets() - before, TURN_PACKETS, now);
+        }
+    }
+
     fn adapt_spin(&self, port: &Port, is_lively: bool) {
         let most = u64::try_from(self.spin_max.as_nanos()).unwrap_or(u64::MAX);
         let spin = port.spin_ns.load(Ordering::Relaxed);

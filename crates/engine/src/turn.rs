@@ -57,7 +57,7 @@ pub(crate) fn receive(port: &Port, turn: &mut Turn, runner: Runner, now: Instant
         if runner == Runner::Waiter {
             port.counters.waiters_busy_turns.add(1);
         }
-        port.inflow.note(&mut turn.window, count, now);
+        port.inflow.note(&mut turn.window, count, turn.batch.pieces(), now);
     }
     count
 }

@@ -155,6 +155,12 @@ impl RecvBatch {
         self.packets.len() + self.joined
     }
 
+    /// In how many pieces they came: those that the kernel joined are one.
+    #[must_use]
+    pub fn pieces(&self) -> usize {
+        self.packets.len()
+    }
+
     /// Whether no packet lies here.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -158,6 +158,9 @@ impl Handle {
     fn wait_recv<T>(&self, mut once: impl FnMut() -> Result<T, RecvError>) -> Result<T, RecvError> {
         let mut deadline = None;
         loop {
+            if !self.is_nonblocking() {
+                self.engine.doze_in_flood(&self.slot);
+            }
             // What was received goes its own way: an error is larger, and would be copied with it.
             match once() {
                 Ok(received) => return Ok(received),
