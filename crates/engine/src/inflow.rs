@@ -2,6 +2,7 @@
 //!
 //! A receiver that polls keeps its processor busy, acknowledges every few packets, and is ahead of a bulk sender for nothing.
 //! So while a port is *flooded*, a thread that finds nothing dozes for [`DOZE`], and takes what came in one turn.
+//! Where the packets come one by one, it dozes before it looks (decision 0040).
 //!
 //! A doze costs its length in latency, so it must not matter: a port is flooded when more than [`FLOOD_PER_MS`] packets came in each
 //! millisecond of the last window, and no user thread sent anything in it that the peer might wait to answer. And a doze that finds
