@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use bytes::BytesMut;
 
 /// Bytes of a cache line.
-const LINE_BYTES: usize = 64;
+pub(crate) const LINE_BYTES: usize = 64;
 
 /// A source of consecutive bytes that are handed out in pieces without a copy.
 ///
@@ -34,6 +34,11 @@ impl Arena {
             self.next_chunk();
         }
         self.current.spare_capacity_mut()
+    }
+
+    /// How many bytes [`Arena::spare`] may be asked for without going to another chunk.
+    pub(crate) fn room(&self) -> usize {
+        self.current.capacity()
     }
 
     /// The first `len` bytes of what [`Arena::spare`] gave.

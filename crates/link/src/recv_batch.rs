@@ -7,6 +7,9 @@ use bytes::BytesMut;
 
 use crate::arena::Arena;
 use crate::udp::{Origin, Rhythm};
+use run::Run;
+
+mod run;
 
 /// Bytes of the largest thing one receive call can bring: a full UDP datagram, or many joined to one buffer.
 pub const REGION_BYTES: usize = 65_536;
@@ -86,6 +89,9 @@ pub struct RecvBatch {
     packets: Vec<Received>,
     /// Packets beyond one in each of these.
     joined: usize,
+    /// Those of them that came by themselves and were laid behind others.
+    laid: usize,
+    run: Run,
     /// Where they are taken apart to.
     apart: Vec<Received>,
     refusals: Vec<Refusal>,
@@ -112,6 +118,8 @@ impl RecvBatch {
         Self {
             packets: Vec::new(),
             joined: 0,
+            laid: 0,
+            run: Run::default(),
             apart: Vec::new(),
             refusals: Vec::new(),
             budget: budget.max(1),
@@ -146,7 +154,7 @@ impl RecvBatch {
     /// How many more packets a link should put in.
     #[must_use]
     pub fn room(&self) -> usize {
-        self.budget.saturating_sub(self.len())
+        self.budget.saturating_sub(self.len() + self.run.count())
     }
 
     /// How many packets lie here.
@@ -158,7 +166,13 @@ impl RecvBatch {
     /// In how many pieces they came: those that the kernel joined are one.
     #[must_use]
     pub fn pieces(&self) -> usize {
-        self.packets.len()
+        self.packets.len() + self.laid
+    }
+
+    /// Bytes of all packets that lie here.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.packets.iter().map(|packets| packets.bytes.len()).sum()
     }
 
     /// Whether no packet lies here.
@@ -175,7 +189,7 @@ impl RecvBatch {
     /// The same, but those that the kernel joined come together.
     #[inline]
     pub fn drain_joined(&mut self) -> std::vec::Drain<'_, Received> {
-        self.joined = 0;
+        (self.joined, self.laid) = (0, 0);
         self.packets.drain(..)
     }
 
@@ -193,7 +207,7 @@ impl RecvBatch {
             self.apart.push(Received::new(packets.from, packets.bytes));
         }
         std::mem::swap(&mut self.packets, &mut self.apart);
-        self.joined = 0;
+        (self.joined, self.laid) = (0, 0);
     }
 
     /// Puts in a packet whose bytes have an owner already.
@@ -208,19 +222,20 @@ impl RecvBatch {
     }
 
     /// As [`RecvBatch::push_copy`], for a packet of any size up to [`REGION_BYTES`] in one piece: a large one lies on cache
-    /// lines of a region, where it pins no memory of small ones.
+    /// lines of a region, where it pins no memory of small ones, and goes on in a run. [`RecvBatch::end_run`] is to be called when
+    /// no more of them come.
     #[inline]
     pub(crate) fn push_packet(&mut self, from: SocketAddr, packet: &[u8]) {
         if packet.len() <= COPYBREAK_BYTES {
+            self.end_run();
             return self.push_copy(from, &[packet]);
         }
-        let room = self.regions.spare(packet.len());
+        let room = self.region_in_run();
         assert!(room.len() >= packet.len(), "a region is smaller than a packet");
         // SAFETY: the room is ours, as large as the packet, and elsewhere.
         unsafe { std::ptr::copy_nonoverlapping(packet.as_ptr(), room.as_mut_ptr().cast(), packet.len()) };
         // SAFETY: these bytes have just been written.
-        let bytes = unsafe { self.regions.take(packet.len()) };
-        self.push(from, bytes);
+        unsafe { self.push_in_run(from, packet.len()) };
     }
 
     pub(crate) fn push_refusal(&mut self, refusal: Refusal) {
@@ -348,6 +363,7 @@ mod tests {
             batch.push_packet("10.0.0.1:1".parse().unwrap(), &packet);
             sizes.push(size);
         }
+        batch.end_run();
         for (packet, size) in batch.drain().zip(sizes) {
             assert_eq!(packet.bytes.len(), size);
             assert!(packet.bytes.iter().enumerate().all(|(at, &byte)| usize::from(byte) == at % 251));

@@ -38,6 +38,7 @@ impl Ethernet {
             std::hint::spin_loop();
         }
         while batch.room() > 0 && receiver.ring.pop(|frame| self.take(frame, batch, &mut taken)).is_some() {}
+        batch.end_run();
         if taken.packets > 0 {
             self.counters.received_packets.add_alone(taken.packets);
             self.counters.received_bytes.add_alone(taken.bytes);

@@ -173,6 +173,9 @@ impl Udp {
     /// Reads the second socket until it is empty, which is told, or the batch full.
     fn recv_until_empty(&self, batch: &mut RecvBatch) -> io::Result<(usize, bool)> {
         let Some(fd) = self.direct.fd() else { return Ok((0, true)) };
+        if let Some(from) = batch.origin.known(self.direct.connecting()) {
+            return self.recv_run(fd, from, batch);
+        }
         let (mut count, mut errors) = (0, 0);
         while batch.room() > 0 && errors < ERRORS_MAX {
             match self.recv_plain(fd, batch)? {
@@ -182,6 +185,36 @@ impl Udp {
             }
         }
         Ok((count, false))
+    }
+
+    /// The same, where all packets are known to be from one peer: they are laid end to end, and counted together.
+    fn recv_run(&self, fd: RawFd, from: SocketAddr, batch: &mut RecvBatch) -> io::Result<(usize, bool)> {
+        let (mut count, mut bytes, mut errors) = (0, 0, 0);
+        let end = loop {
+            if batch.room() == 0 || errors == ERRORS_MAX {
+                break Ok(false);
+            }
+            let region = batch.region_in_run().as_mut_ptr().cast();
+            let (name, name_len) = (ptr::null_mut(), ptr::null_mut());
+            // SAFETY: the region lives, is ours, and has at least REGION_BYTES; no address is asked for.
+            let len = unsafe { sys::recvfrom(fd, region, REGION_BYTES, libc::MSG_DONTWAIT, name, name_len) };
+            if let Ok(len) = usize::try_from(len) {
+                // SAFETY: the kernel has just written `len` bytes to the region.
+                unsafe { batch.push_in_run(from, len) };
+                (count, bytes) = (count + 1, bytes + len);
+                continue;
+            }
+            match self.handle_recv_error(&io::Error::last_os_error(), batch) {
+                Ok(Arrival::Nothing) => break Ok(true),
+                Ok(_) => errors += 1,
+                Err(error) => break Err(error),
+            }
+        };
+        batch.end_run();
+        self.counters.received_packets.add_alone(count);
+        self.counters.received_bytes.add_alone(bytes);
+        self.counters.receive_calls.add_alone(count);
+        end.map(|is_empty| (count, is_empty))
     }
 
     /// What the kernel was delivering to the second socket when that was found empty for the last time. Nobody else takes it,
