@@ -1,13 +1,16 @@
 //! Whether so much comes in that who receives it does better to sleep between two batches than to poll for each packet.
 //!
 //! A receiver that polls keeps its processor busy, acknowledges every few packets, and is ahead of a bulk sender for nothing.
-//! So while a port is *flooded*, a thread that finds nothing dozes for [`DOZE`], and takes what came in one turn.
+//! So while a port is *flooded*, a thread that finds nothing dozes, and takes what came in one turn.
 //! Where the packets come one by one, it dozes before it looks (decision 0040).
+//!
+//! Each doze costs some microseconds of two processors, that of the timer and an acknowledgement's. So it is as long as what comes
+//! meanwhile stays in the second cache and in the kernel's buffer, from [`DOZE_MIN`] to [`DOZE_MAX`] (decision 0042).
 //!
 //! A doze costs its length in latency, so it must not matter: a port is flooded when more than [`FLOOD_PER_MS`] packets came in each
 //! millisecond of the last window, and no user thread sent anything in it that the peer might wait to answer. And a doze that finds
-//! less than half of what would have come has held up a sender whose window is small, and one that took longer than
-//! [`DOZE_MAX`] was on a processor that others want: after [`HARMFUL_MAX`] of these in a row there is none for [`PENANCE`].
+//! less than half of what would have come has held up a sender whose window is small, and one that ended more than [`LATE`] after its
+//! time was on a processor that others want: after [`HARMFUL_MAX`] of these in a row there is none for [`PENANCE`].
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,9 +20,16 @@ use weft_base::Instant;
 use crate::counters::Tally;
 
 /// How long a thread dozes; the system makes more of it.
-pub(crate) const DOZE: Duration = Duration::from_micros(50);
-/// How long a doze may take before it is one too many.
-const DOZE_MAX: Duration = Duration::from_micros(250);
+const DOZE_MIN: Duration = Duration::from_micros(50);
+const DOZE_MAX: Duration = Duration::from_micros(150);
+/// What comes in one doze, unless that is the shortest.
+const GATHER_BYTES: u64 = 256 << 10;
+const GATHER_PACKETS: u64 = 192;
+/// The kernel counts up to so many bytes of its buffer for a packet of the largest part of an Ethernet frame, and has other use for
+/// three quarters of that: for what comes while the last is worked off.
+const BUFFER_PER_PACKET: u64 = 4 * 1024;
+/// How much later than asked for a doze may end before it is one too many.
+const LATE: Duration = Duration::from_micros(200);
 /// What is measured at a time.
 const WINDOW: Duration = Duration::from_millis(1);
 /// Packets in a millisecond from which on the port is flooded: 1.8 Gbit/s of full packets.
@@ -29,27 +39,46 @@ const PENANCE: Duration = Duration::from_millis(100);
 /// So many one after the other were not by chance, as where the sender lost its processor for a moment.
 const HARMFUL_MAX: u32 = 3;
 
+/// What came in with one turn, or in one window.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Arrived {
+    pub(crate) packets: u64,
+    /// In how many pieces they came.
+    pub(crate) pieces: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Arrived {
+    #[inline]
+    fn add(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.pieces += other.pieces;
+        self.bytes += other.bytes;
+    }
+}
+
 /// What came in since; under the lock of the turn.
 pub(crate) struct Window {
     since: Instant,
-    packets: u64,
-    /// In how many pieces they came.
-    pieces: u64,
+    arrived: Arrived,
 }
 
 impl Window {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { since: now, packets: 0, pieces: 0 }
+        Self { since: now, arrived: Arrived::default() }
     }
 }
 
 /// What the last window told.
-#[derive(Default)]
 pub(crate) struct Inflow {
+    /// Bytes of the kernel's buffer.
+    buffer_bytes: u64,
     /// Packets a millisecond while the port is flooded, else 0.
     flood_per_ms: AtomicU64,
     /// Whether its packets came one by one: the kernel joined few.
     is_apart: AtomicBool,
+    /// How long a doze is, in nanoseconds.
+    doze_ns: AtomicU64,
     packets: Tally,
     /// When a user thread last sent something, in nanoseconds.
     sent_at: AtomicU64,
@@ -60,12 +89,25 @@ pub(crate) struct Inflow {
 }
 
 impl Inflow {
-    /// So many packets came in with the turn of `now`, in so many pieces.
+    /// Of a link whose kernel's buffer has so many bytes.
+    pub(crate) fn new(buffer_bytes: usize) -> Self {
+        Self {
+            buffer_bytes: buffer_bytes as u64,
+            flood_per_ms: AtomicU64::new(0),
+            is_apart: AtomicBool::new(false),
+            doze_ns: AtomicU64::new(nanos(DOZE_MIN)),
+            packets: Tally::default(),
+            sent_at: AtomicU64::new(0),
+            harmful: AtomicU32::new(0),
+            awake_until: AtomicU64::new(0),
+        }
+    }
+
+    /// So much came in with the turn of `now`.
     #[inline]
-    pub(crate) fn note(&self, window: &mut Window, packets: usize, pieces: usize, now: Instant) {
-        self.packets.add(packets as u64);
-        window.packets += packets as u64;
-        window.pieces += pieces as u64;
+    pub(crate) fn note(&self, window: &mut Window, arrived: Arrived, now: Instant) {
+        self.packets.add(arrived.packets);
+        window.arrived.add(arrived);
         if now - window.since >= WINDOW {
             self.end_window(window, now);
         }
@@ -73,14 +115,29 @@ impl Inflow {
 
     fn end_window(&self, window: &mut Window, now: Instant) {
         let span = now - window.since;
-        let per_ms = per_ms(window.packets, span);
-        let is_flood = per_ms >= FLOOD_PER_MS
+        let Arrived { packets, pieces, bytes } = window.arrived;
+        let packets_per_ms = per_ms(packets, span);
+        let is_flood = packets_per_ms >= FLOOD_PER_MS
             && span < 2 * WINDOW
             && self.sent_at.load(Ordering::Relaxed) < window.since.as_nanos()
             && self.awake_until.load(Ordering::Relaxed) < now.as_nanos();
-        self.flood_per_ms.store(if is_flood { per_ms } else { 0 }, Ordering::Relaxed);
-        self.is_apart.store(window.pieces > window.packets / 2, Ordering::Relaxed);
+        self.flood_per_ms.store(if is_flood { packets_per_ms } else { 0 }, Ordering::Relaxed);
+        self.is_apart.store(pieces > packets / 2, Ordering::Relaxed);
+        self.doze_ns.store(self.doze_ns_at(packets_per_ms, per_ms(bytes, span)), Ordering::Relaxed);
         *window = Window::new(now);
+    }
+
+    /// How long a doze may be where so much comes in a millisecond.
+    fn doze_ns_at(&self, packets_per_ms: u64, bytes_per_ms: u64) -> u64 {
+        let until = |count: u64, per_ms: u64| count * 1_000_000 / per_ms.max(1);
+        let by_bytes = until(GATHER_BYTES.min(self.buffer_bytes / 4), bytes_per_ms);
+        let by_packets = until(GATHER_PACKETS.min(self.buffer_bytes / BUFFER_PER_PACKET), packets_per_ms);
+        by_bytes.min(by_packets).clamp(nanos(DOZE_MIN), nanos(DOZE_MAX))
+    }
+
+    /// How long who finds nothing in a flood dozes; the system makes more of it.
+    pub(crate) fn doze(&self) -> Duration {
+        Duration::from_nanos(self.doze_ns.load(Ordering::Relaxed))
     }
 
     /// A user thread sends something.
@@ -112,7 +169,7 @@ impl Inflow {
     pub(crate) fn note_doze(&self, begin: Instant, packets: u64, packets_max: usize, now: Instant) {
         let slept = now - begin;
         let expected = expected(self.flood_per_ms.load(Ordering::Relaxed), slept);
-        if slept <= DOZE_MAX && packets >= expected.min(packets_max as u64) / 2 {
+        if slept <= DOZE_MAX + LATE && packets >= expected.min(packets_max as u64) / 2 {
             self.harmful.store(0, Ordering::Relaxed);
         } else if self.harmful.fetch_add(1, Ordering::Relaxed) + 1 >= HARMFUL_MAX {
             self.harmful.store(0, Ordering::Relaxed);
@@ -122,8 +179,8 @@ impl Inflow {
     }
 }
 
-fn per_ms(packets: u64, span: Duration) -> u64 {
-    packets * 1_000_000 / nanos(span).max(1)
+fn per_ms(count: u64, span: Duration) -> u64 {
+    count * 1_000_000 / nanos(span).max(1)
 }
 
 fn expected(per_ms: u64, span: Duration) -> u64 {
@@ -138,22 +195,28 @@ fn nanos(span: Duration) -> u64 {
 mod tests {
     use super::*;
 
+    const BUFFER_BYTES: usize = 4 << 20;
     const AT: Instant = Instant::from_nanos(1_000_000_000);
 
     fn us(count: u64) -> Instant {
         AT + Duration::from_micros(count)
     }
 
+    /// So many packets of 1,000 bytes, in so many pieces.
+    fn packets(packets: u64, pieces: u64) -> Arrived {
+        Arrived { packets, pieces, bytes: 1_000 * packets }
+    }
+
     /// So many packets every 100 µs of a window and the turn that ends it.
-    fn play(inflow: &Inflow, packets: usize) -> Window {
+    fn play(inflow: &Inflow, count: u64) -> Window {
         let mut window = Window::new(AT);
-        (1..=10).for_each(|turn| inflow.note(&mut window, packets, 1, us(100 * turn)));
+        (1..=10).for_each(|turn| inflow.note(&mut window, packets(count, 1), us(100 * turn)));
         window
     }
 
     #[test]
     fn many_packets_of_one_direction_are_a_flood() {
-        let inflow = Inflow::default();
+        let inflow = Inflow::new(BUFFER_BYTES);
         play(&inflow, 15);
         assert!(!inflow.is_flooded());
         play(&inflow, 16);
@@ -162,38 +225,52 @@ mod tests {
 
     #[test]
     fn packets_that_were_joined_do_not_come_apart() {
-        let inflow = Inflow::default();
+        let inflow = Inflow::new(BUFFER_BYTES);
         let mut window = play(&inflow, 100);
         assert!(inflow.is_flooded() && !inflow.is_flooded_apart());
-        (11..=20).for_each(|turn| inflow.note(&mut window, 100, 51, us(100 * turn)));
+        (11..=20).for_each(|turn| inflow.note(&mut window, packets(100, 51), us(100 * turn)));
         assert!(inflow.is_flooded_apart());
-        (21..=30).for_each(|turn| inflow.note(&mut window, 100, 50, us(100 * turn)));
+        (21..=30).for_each(|turn| inflow.note(&mut window, packets(100, 50), us(100 * turn)));
         assert!(inflow.is_flooded() && !inflow.is_flooded_apart());
-        (31..=40).for_each(|turn| inflow.note(&mut window, 10, 10, us(100 * turn)));
+        (31..=40).for_each(|turn| inflow.note(&mut window, packets(10, 10), us(100 * turn)));
         assert!(!inflow.is_flooded_apart());
     }
 
     #[test]
     fn an_answer_is_not_waited_for_in_a_doze() {
-        let inflow = Inflow::default();
+        let inflow = Inflow::new(BUFFER_BYTES);
         inflow.note_user_sends(us(500));
         let mut window = play(&inflow, 50);
         assert!(!inflow.is_flooded(), "it came within the window");
-        (11..=20).for_each(|turn| inflow.note(&mut window, 50, 1, us(100 * turn)));
+        (11..=20).for_each(|turn| inflow.note(&mut window, packets(50, 1), us(100 * turn)));
         assert!(inflow.is_flooded(), "it came before the window");
     }
 
     #[test]
+    fn a_doze_is_as_long_as_what_comes_meanwhile_fits_cache_and_buffer() {
+        let doze = |buffer_bytes, packets_per_ms, bytes_per_ms| {
+            Inflow::new(buffer_bytes).doze_ns_at(packets_per_ms, bytes_per_ms) / 1_000
+        };
+        assert_eq!(doze(BUFFER_BYTES, 160, 230_000), 150, "the longest");
+        assert_eq!(doze(BUFFER_BYTES, 2_560, 2_560), 75, "by packets");
+        assert_eq!(doze(BUFFER_BYTES, 500, 4_096 << 10), 62, "by bytes");
+        assert_eq!(doze(BUFFER_BYTES, 5_000, 8 << 20), 50, "the shortest");
+        assert_eq!(doze(416 << 10, 1_040, 1_248), 100, "by packets of the buffer");
+        assert_eq!(doze(416 << 10, 160, 1_040 << 10), 100, "by bytes of the buffer");
+        assert_eq!(doze(0, 160, 230_000), 50, "no buffer to speak of");
+    }
+
+    #[test]
     fn a_window_with_a_pause_is_no_flood() {
-        let inflow = Inflow::default();
+        let inflow = Inflow::new(BUFFER_BYTES);
         let mut window = Window::new(AT);
-        inflow.note(&mut window, 10_000, 1, us(2_000));
+        inflow.note(&mut window, packets(10_000, 1), us(2_000));
         assert!(!inflow.is_flooded());
     }
 
     #[test]
     fn dozes_that_held_up_the_sender_are_the_last_for_a_while() {
-        let inflow = Inflow::default();
+        let inflow = Inflow::new(BUFFER_BYTES);
         let mut window = play(&inflow, 100); // one a microsecond
         inflow.note_doze(us(1_000), 50, 256, us(1_100));
         assert!(inflow.is_flooded(), "half of the packets came");
@@ -206,9 +283,9 @@ mod tests {
         assert!(inflow.is_flooded(), "not in a row");
         inflow.note_doze(us(1_000), 49, 256, us(1_100));
         assert!(!inflow.is_flooded());
-        (11..=1_000).for_each(|turn| inflow.note(&mut window, 100, 1, us(100 * turn)));
+        (11..=1_000).for_each(|turn| inflow.note(&mut window, packets(100, 1), us(100 * turn)));
         assert!(!inflow.is_flooded(), "not yet");
-        (1_001..=1_050).for_each(|turn| inflow.note(&mut window, 100, 1, us(100 * turn)));
+        (1_001..=1_050).for_each(|turn| inflow.note(&mut window, packets(100, 1), us(100 * turn)));
         assert!(inflow.is_flooded());
     }
 }

@@ -33,7 +33,6 @@ use weft_sync::{Parker, SpinLock, Unparker, scheduler};
 
 use crate::clock;
 use crate::core::Core;
-use crate::inflow::DOZE;
 use crate::port::{Lead, Port, Reliance, Signal, TURN_PACKETS};
 use crate::turn::Runner;
 use crate::waiters::{Interest, Waiters};
@@ -173,7 +172,7 @@ impl Core {
                 None => std::thread::yield_now(),
                 Some(0) if port.inflow.is_flooded() => {
                     dozed_at = Some((now, port.inflow.packets()));
-                    std::thread::sleep(DOZE);
+                    std::thread::sleep(port.inflow.doze());
                     now = clock::now();
                 }
                 Some(0) => poll_again(round),
@@ -189,11 +188,12 @@ impl Core {
         let begin = clock::now();
         let looked_at = Instant::from_nanos(port.user_turn_at.load(Ordering::Relaxed));
         let is_fiber = scheduler::current().is_some_and(|scheduler| scheduler.waker().is_some());
-        if begin - looked_at >= DOZE || is_fiber {
+        let doze = port.inflow.doze();
+        if begin - looked_at >= doze || is_fiber {
             return;
         }
         let before = port.inflow.packets();
-        std::thread::sleep(DOZE);
+        std::thread::sleep(doze);
         let now = clock::now();
         if self.try_turn(port, Runner::User, now).is_some() {
             port.inflow.note_doze(begin, port.inflow.packets() - before, TURN_PACKETS, now);

@@ -13,6 +13,7 @@ use weft_wire::{Header, Refused, Train};
 use crate::core::Core;
 use crate::counters::Drop as Dropped;
 use crate::directory::Source;
+use crate::inflow::Arrived;
 use crate::outbox::Outbox;
 use crate::port::{Port, TURN_PACKETS, Turn};
 use crate::slot::{Guard, Slot};
@@ -57,7 +58,8 @@ pub(crate) fn receive(port: &Port, turn: &mut Turn, runner: Runner, now: Instant
         if runner == Runner::Waiter {
             port.counters.waiters_busy_turns.add(1);
         }
-        port.inflow.note(&mut turn.window, count, turn.batch.pieces(), now);
+        let (pieces, bytes) = (turn.batch.pieces() as u64, turn.batch.bytes() as u64);
+        port.inflow.note(&mut turn.window, Arrived { packets: count as u64, pieces, bytes }, now);
     }
     count
 }

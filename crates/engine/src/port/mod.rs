@@ -125,6 +125,7 @@ impl Port {
         workers: usize,
     ) -> std::io::Result<Self> {
         let info = link.info();
+        let receive_buffer_bytes = info.receive_buffer_bytes;
         Ok(Self {
             index,
             encapsulation: encapsulation(&info),
@@ -158,7 +159,7 @@ impl Port {
             gathering: SpinLock::default(),
             gathers_since: AtomicU64::new(0),
             watches_gathering_until: AtomicU64::new(0),
-            inflow: Inflow::default(),
+            inflow: Inflow::new(receive_buffer_bytes),
             counters: PortCounters::default(),
         })
     }
