@@ -267,6 +267,12 @@ impl Slot {
         self.live.lock()
     }
 
+    /// Waits for the lock, to hold it for no longer than it takes to copy a packet, or to [`Guard::stay`].
+    #[inline]
+    pub(crate) fn lock_briefly(&self) -> Guard<'_> {
+        self.live.lock_briefly()
+    }
+
     /// Takes the lock, or says that the slot is busy.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<Guard<'_>> {

@@ -19,13 +19,14 @@ const APART_MAX: u32 = 256;
 
 /// What `recv` gave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)] // no two fields that a caller would read as one: together they wait until what was just written has left for the cache
 pub struct Received {
     /// Bytes written to the buffer.
     pub len: usize,
-    /// Bytes of the message that did not fit and are lost, as with `recv(2)` on a datagram socket.
-    pub truncated: usize,
     /// The peer has closed and everything has been read; `len` is 0.
     pub end_of_file: bool,
+    /// Bytes of the message that did not fit and are lost, as with `recv(2)` on a datagram socket.
+    pub truncated: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -103,6 +104,17 @@ impl Inbox {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Whether what is read next came in one packet. Of a stream all that is there is read.
+    #[inline]
+    pub(crate) fn is_next_short(&self) -> bool {
+        match self.entries.front() {
+            None => true,
+            Some(Entry::Records(_)) => true,
+            Some(Entry::Packet(_)) => !self.is_stream(),
+            Some(Entry::Packets(_) | Entry::Assembled { .. }) => false,
+        }
     }
 
     /// What must hold of a data segment before its packet is acknowledged.

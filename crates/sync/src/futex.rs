@@ -52,6 +52,12 @@ impl Futex {
         unsafe { libc::syscall(libc::SYS_futex, self.word.as_ptr(), operation, expected, timeout) };
     }
 
+    /// Sleeps while the word is `expected`, at most for `time`, where nobody will wake this thread.
+    #[cold]
+    pub fn nap(&self, expected: u32, time: Duration) {
+        self.wait(expected, Some(time));
+    }
+
     /// Wakes one sleeper, if there is one.
     #[cold]
     pub fn wake_one(&self) {
@@ -90,6 +96,10 @@ impl Futex {
         if self.word.load(crate::face::atomic::Ordering::Relaxed) == expected {
             drop(self.kernel.1.wait(kernel).unwrap());
         }
+    }
+
+    pub fn nap(&self, _expected: u32, _time: Duration) {
+        loom::thread::yield_now();
     }
 
     pub fn wake_one(&self) {

@@ -1,12 +1,14 @@
 //! A lock with a backlog: who finds the slot busy leaves its item and goes, and no item is left lying.
 //!
-//! Algorithm: one word decides. HELD: somebody holds the slot. WANTED: somebody left work for the holder. LOOKED: the
-//! holder only reads, and will do no work. The bits above count the threads that wait for the slot.
+//! Algorithm: one word decides. HELD: somebody holds the slot. WANTED: somebody left work for the holder. BRIEF: the
+//! holder is there for a moment, and will do no work. The bits above count the threads that wait for the slot.
 //! * Leaving work: put the item into the backlog, then *want* the slot. If it is free, wanting takes it; if it is
-//!   held, the same exchange sets WANTED; if it is only looked at, the wanting thread waits, for a look is short.
+//!   held, the same exchange sets WANTED; if it is held briefly, the wanting thread waits.
 //! * Leaving the slot: one exchange from HELD to free. It fails if WANTED is set, and the holder stays and does the
 //!   work. If other threads wait for the slot, it is left with WANTED set, and the next holder sees it when it leaves:
 //!   so a thread that is kept busy by others' items is relieved as soon as somebody waits.
+//! * Holding it briefly: while BRIEF is set nobody but the holder changes the word, not even to be counted. So leaving is a store of
+//!   what the word was before, which takes a fraction of an exchange, and so is staying as an ordinary holder.
 //!
 //! Why nothing is left lying: WANTED and HELD are bits of the same word, so wanting comes either before the holder's
 //! leaving, which then fails, or after it, and then finds the slot free. There is no moment between. A waiter is
@@ -18,22 +20,28 @@
 //!   misses the new length sees WANTED when it leaves.
 //! * A holder may take an item out before its deferrer comes to want the slot. Then WANTED stands for no item, and the
 //!   holder looks once in vain; or the deferrer enters a slot with nothing to do, and leaves.
+//! * A thread that waits for a brief holder is woken by nobody, as it may not be counted: it spins, and naps if the holder has lost
+//!   its processor. Whoever was counted before the brief holder came is woken by that.
 //! * A guard that is dropped without leaving (in a panic, say) frees the slot and lets WANTED stand: nothing is lost,
 //!   but it waits for the next one to enter and leave.
 
 use std::collections::VecDeque;
-use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 use crate::face::atomic::{AtomicUsize, Ordering};
 use crate::face::{Spin, UnsafeCell, thread};
 use crate::{Futex, SpinLock};
+pub use guard::{Look, SlotGuard};
+
+mod guard;
 
 const HELD: u32 = 1;
 const WANTED: u32 = 2;
-const LOOKED: u32 = 4;
+const BRIEF: u32 = 4;
 /// One waiting thread.
 const WAITER: u32 = 8;
+/// How long who waits for a brief holder sleeps at a time.
+const BRIEF_NAP: Duration = Duration::from_micros(50);
 
 /// A value that one thread at a time may use, with a bounded backlog of items for it.
 ///
@@ -175,7 +183,7 @@ impl<T, I> Slot<T, I> {
     pub fn want(&self) -> Option<SlotGuard<'_, T, I>> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            if word & LOOKED != 0 {
+            if word & BRIEF != 0 {
                 return Some(self.lock());
             }
             let is_held = word & HELD != 0;
@@ -191,54 +199,70 @@ impl<T, I> Slot<T, I> {
     /// Waits until the slot is free and takes it.
     #[inline]
     pub fn lock(&self) -> SlotGuard<'_, T, I> {
-        if !self.try_take(HELD, 0) {
+        if self.try_take(HELD, 0).is_none() {
             self.wait_and_take();
         }
         SlotGuard::of(self)
     }
 
+    /// As [`Slot::lock`], for a moment: others wait for the end of that instead of leaving work, and it ends by a store. So there
+    /// must be no work in it, nor anything that takes longer than to copy a packet; [`SlotGuard::stay`] before that. Where others
+    /// had the slot it is as [`Slot::lock`].
+    #[inline]
+    pub fn lock_briefly(&self) -> SlotGuard<'_, T, I> {
+        match self.try_take(HELD | BRIEF, 0) {
+            Some(before) => SlotGuard::of_brief(self, before),
+            None => {
+                self.wait_and_take();
+                SlotGuard::of(self)
+            }
+        }
+    }
+
     /// Takes the slot if it is free now.
     #[inline]
     pub fn try_lock(&self) -> Option<SlotGuard<'_, T, I>> {
-        self.try_take(HELD, 0).then(|| SlotGuard::of(self))
+        self.try_take(HELD, 0).map(|_| SlotGuard::of(self))
     }
 
     /// Waits until the slot is free and takes it for a short look. A look does no work, so nobody leaves work to it; and
     /// it is not counted as waiting, so no holder relies on it.
     pub fn look(&self) -> Look<'_, T, I> {
         let mut spin = Spin::default();
-        while !self.try_take(HELD | LOOKED, 0) {
+        loop {
+            if let Some(before) = self.try_take(HELD | BRIEF, 0) {
+                return Look::of(SlotGuard::of_brief(self, before));
+            }
             if !spin.look_again() {
                 thread::yield_now();
             }
         }
-        Look { slot: self, stays: PhantomData }
     }
 
-    /// Takes a free slot; `waiter` is what the taker was counted as.
+    /// Takes a free slot; `waiter` is what the taker was counted as. Returns what the word is without the taker.
     #[inline]
-    fn try_take(&self, bits: u32, waiter: u32) -> bool {
+    fn try_take(&self, bits: u32, waiter: u32) -> Option<u32> {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & HELD == 0 {
-            let taken = (word - waiter) | bits;
-            match self.word.compare_exchange_weak(word, taken, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return true,
+            let before = word - waiter;
+            match self.word.compare_exchange_weak(word, before | bits, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some(before),
                 Err(now) => word = now,
             }
         }
-        false
+        None
     }
 
     #[cold]
     fn wait_and_take(&self) {
         let mut spin = Spin::default();
         while spin.look_again() {
-            if self.try_take(HELD, 0) {
+            if self.try_take(HELD, 0).is_some() {
                 return;
             }
         }
-        self.word.fetch_add(WAITER, Ordering::Relaxed);
-        while !self.try_take(HELD, WAITER) {
+        self.be_counted();
+        while self.try_take(HELD, WAITER).is_none() {
             let word = self.word.load(Ordering::Relaxed);
             if word & HELD != 0 {
                 self.word.wait(word, None);
@@ -246,125 +270,36 @@ impl<T, I> Slot<T, I> {
         }
     }
 
-    /// Frees the slot, and lets WANTED stand.
-    fn free(&self) {
-        if self.word.fetch_and(!(HELD | LOOKED), Ordering::Release) >= WAITER {
-            self.word.wake_one();
-        }
-    }
-}
-
-/// The right to use a slot. End it by [`SlotGuard::leave`], so that what others left is not left lying.
-#[must_use = "the slot is held only as long as its guard"]
-#[derive(Debug)]
-pub struct SlotGuard<'a, T, I> {
-    slot: &'a Slot<T, I>,
-    stays: PhantomData<*const ()>,
-}
-
-impl<'a, T, I> SlotGuard<'a, T, I> {
-    fn of(slot: &'a Slot<T, I>) -> Self {
-        Self { slot, stays: PhantomData }
-    }
-
-    /// Whether somebody left work and said so, now or while an earlier holder had the slot, who left it to this one.
-    #[inline]
-    pub fn is_wanted(&self) -> bool {
-        self.slot.word.load(Ordering::Relaxed) & WANTED != 0
-    }
-
-    /// The oldest item that somebody left.
-    #[inline]
-    pub fn next_deferred(&mut self) -> Option<I> {
-        let slot = self.slot;
-        slot.held.with_mut(|held| {
-            // SAFETY: the guard holds the slot, and `&mut self` makes this the only loan.
-            let taken = unsafe { &mut (*held).taken };
-            if let Some(item) = taken.as_mut().and_then(|items| items.0.pop_front()) {
-                return Some(item);
-            }
-            if slot.backlog_len.load(Ordering::Relaxed) == 0 {
-                return None;
-            }
-            let mut backlog = slot.backlog.lock();
-            std::mem::swap(&mut *backlog, taken);
-            slot.backlog_len.store(0, Ordering::Relaxed);
-            drop(backlog);
-            taken.as_mut()?.0.pop_front()
-        })
-    }
-
-    /// Frees the slot, unless somebody left work meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// The guard, if there is work: take the items, do what is to be done, and leave again.
-    #[inline]
-    pub fn leave(self) -> Result<(), Self> {
-        let mut word = self.slot.word.load(Ordering::Relaxed);
+    /// Counts this thread as one that waits, which must not be done while the slot is held briefly.
+    fn be_counted(&self) {
+        let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            let must_stay = word & WANTED != 0 && word < WAITER;
-            let left = if must_stay { word & !WANTED } else { word & !HELD };
-            // Acquires, so that a holder who stays sees the work; releases, for this may be the end.
-            match self.slot.word.compare_exchange_weak(word, left, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) if must_stay => return Err(self),
-                Ok(_) => break,
+            if word & BRIEF != 0 {
+                self.word.nap(word, BRIEF_NAP);
+                word = self.word.load(Ordering::Relaxed);
+                continue;
+            }
+            match self.word.compare_exchange_weak(word, word + WAITER, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
                 Err(now) => word = now,
             }
         }
-        if word >= WAITER {
-            self.slot.word.wake_one();
+    }
+
+    /// Frees the slot, and lets WANTED stand.
+    fn free(&self) {
+        if self.word.fetch_and(!HELD, Ordering::Release) >= WAITER {
+            self.word.wake_one();
         }
-        std::mem::forget(self);
-        Ok(())
     }
-}
 
-impl<T, I> Deref for SlotGuard<'_, T, I> {
-    type Target = T;
-
+    /// Frees the slot that is held briefly; the word was `before` until then.
     #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: the guard holds the slot, and lends the value no longer than it lives itself.
-        self.slot.held.with(|held| unsafe { &(*held).value })
-    }
-}
-
-impl<T, I> DerefMut for SlotGuard<'_, T, I> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the guard holds the slot, and `&mut self` makes this the only loan.
-        self.slot.held.with_mut(|held| unsafe { &mut (*held).value })
-    }
-}
-
-impl<T, I> Drop for SlotGuard<'_, T, I> {
-    fn drop(&mut self) {
-        self.slot.free();
-    }
-}
-
-/// A short look at the value of a slot; others wait for its end.
-#[must_use = "the slot is held only as long as its guard"]
-#[derive(Debug)]
-pub struct Look<'a, T, I> {
-    slot: &'a Slot<T, I>,
-    stays: PhantomData<*const ()>,
-}
-
-impl<T, I> Deref for Look<'_, T, I> {
-    type Target = T;
-
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: the look holds the slot, and lends the value no longer than it lives itself.
-        self.slot.held.with(|held| unsafe { &(*held).value })
-    }
-}
-
-impl<T, I> Drop for Look<'_, T, I> {
-    fn drop(&mut self) {
-        self.slot.free();
+    fn free_brief(&self, before: u32) {
+        self.word.store(before, Ordering::Release);
+        if before >= WAITER {
+            self.word.wake_one();
+        }
     }
 }
 

@@ -50,6 +50,23 @@ fn send(slot: &Connection, item: u32) {
     finish(guard);
 }
 
+/// As a user thread does whose message gathers with others: there is no work in it.
+fn send_briefly(slot: &Connection, item: u32) {
+    let mut guard = slot.lock_briefly();
+    guard.push(item);
+    if let Err(wanted) = guard.leave() {
+        finish(wanted);
+    }
+}
+
+/// The same, but it turns out that there is work.
+fn send_briefly_and_stay(slot: &Connection, item: u32) {
+    let mut guard = slot.lock_briefly();
+    guard.stay();
+    guard.push(item);
+    finish(guard);
+}
+
 fn check(slot: &Connection, expected: &[u32]) {
     let mut seen = slot.try_lock().expect("nobody is left in the slot").clone();
     seen.sort_unstable();
@@ -124,6 +141,37 @@ fn waiting_users_relieve_each_other_and_none_is_forgotten() {
         let threads: Vec<_> = threads.collect();
         receive(&slot, 3);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
+        check(&slot, &[1, 2, 3]);
+    });
+}
+
+#[test]
+fn who_comes_briefly_swallows_no_packet() {
+    model(3, || {
+        let slot = Arc::new(Slot::new(Vec::new(), 4));
+        let receiver = {
+            let slot = slot.clone();
+            thread::spawn(move || receive_run(&slot, [1, 2]))
+        };
+        send_briefly(&slot, 3);
+        send_briefly_and_stay(&slot, 4);
+        receiver.join().unwrap();
+        check(&slot, &[1, 2, 3, 4]);
+    });
+}
+
+/// One that waits may have been counted before a brief holder comes, and is woken by that.
+#[test]
+fn who_waits_is_woken_by_who_comes_briefly() {
+    model(5, || {
+        let slot = Arc::new(Slot::new(Vec::new(), 4));
+        let waiting = {
+            let slot = slot.clone();
+            thread::spawn(move || send(&slot, 1))
+        };
+        send(&slot, 2);
+        send_briefly(&slot, 3);
+        waiting.join().unwrap();
         check(&slot, &[1, 2, 3]);
     });
 }

@@ -183,6 +183,13 @@ impl Connection {
         !self.receiver.inbox().is_empty() || self.nothing_to_read() != Err(RecvError::WouldBlock)
     }
 
+    /// Whether the next `recv` copies no more than what one packet has, if anything.
+    #[must_use]
+    #[inline]
+    pub fn is_next_short(&self) -> bool {
+        self.receiver.inbox().is_next_short()
+    }
+
     /// Whether `send` would do something other than say [`SendError::WouldBlock`].
     #[must_use]
     pub fn is_writable(&self) -> bool {

@@ -92,3 +92,18 @@ fn messages_count_beyond_the_slots() {
     assert_eq!(inbox.pop().map(|message| message.len()), Some(41 * LEN));
     assert_eq!((inbox.slots_used(), inbox.bytes_beyond(0, 1_000)), (0, 0));
 }
+
+#[test]
+fn what_came_in_one_packet_is_short_and_what_is_put_together_or_a_stream_is_not() {
+    let mut messages = inbox(Service::Datagram);
+    assert!(messages.is_next_short(), "there is nothing");
+    messages.push(true, Bytes::from_static(&[7; LEN])).unwrap();
+    messages.push(false, Bytes::from_static(&[7; LEN])).unwrap();
+    messages.push(true, Bytes::from_static(&[7; LEN])).unwrap();
+    assert!(messages.is_next_short());
+    messages.pop().unwrap();
+    assert!(!messages.is_next_short(), "a message of two packets");
+    let mut stream = inbox(Service::Stream);
+    stream.push(false, Bytes::from_static(&[7; LEN])).unwrap();
+    assert!(!stream.is_next_short(), "all that is there is read at once");
+}

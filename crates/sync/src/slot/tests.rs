@@ -73,16 +73,36 @@ fn no_item_is_lost_or_doubled_among_threads() {
             let slot = &slot;
             scope.spawn(move || (0..5_000).for_each(|item| give(slot, thread << 16 | item)));
         }
+        for thread in 4..6_u32 {
+            let slot = &slot;
+            scope.spawn(move || (0..5_000).for_each(|item| give_briefly(slot, thread << 16 | item)));
+        }
     });
     let mut items = slot.look().clone();
     items.sort_unstable();
     items.dedup();
-    assert_eq!((items.len(), slot.look().len()), (20_000, 20_000));
+    assert_eq!((items.len(), slot.look().len()), (30_000, 30_000));
+    assert_eq!(slot.word.load(Ordering::Relaxed), 0);
+}
+
+fn give_briefly(slot: &Slot<Vec<u32>, u32>, item: u32) {
+    let mut guard = slot.lock_briefly();
+    guard.push(item);
+    if item.is_multiple_of(8) {
+        guard.stay();
+    }
+    if let Err(wanted) = guard.leave() {
+        finish(wanted);
+    }
 }
 
 fn give(slot: &Slot<Vec<u32>, u32>, item: u32) {
     let Entry::Entered(mut guard, item) = slot.enter_or_defer(item) else { return };
     guard.push(item);
+    finish(guard);
+}
+
+fn finish(mut guard: SlotGuard<'_, Vec<u32>, u32>) {
     loop {
         while let Some(item) = guard.next_deferred() {
             guard.push(item);
@@ -107,5 +127,50 @@ fn many_items_are_left_in_their_order_and_the_rest_stays() {
     let taken: Vec<_> = std::iter::from_fn(|| guard.next_deferred()).collect();
     assert_eq!(taken, [0, 1, 2, 3]);
     assert!(!slot.has_deferred());
+    guard.leave().expect("nothing was left");
+}
+
+#[test]
+fn who_holds_it_briefly_is_waited_for_and_left_no_work() {
+    let slot = Slot::<_, ()>::new(5, 1);
+    let mut brief = slot.lock_briefly();
+    assert!(slot.try_lock().is_none());
+    std::thread::scope(|scope| {
+        let wanting = scope.spawn(|| *slot.want().expect("no wish is left to who is there briefly"));
+        let waiting = scope.spawn(|| *slot.lock());
+        // Longer than anybody spins: they nap.
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(slot.word.load(Ordering::Relaxed), HELD | BRIEF, "nobody else changes the word");
+        *brief = 6;
+        brief.leave().expect("there is no work");
+        assert_eq!((wanting.join().unwrap(), waiting.join().unwrap()), (6, 6));
+    });
+    drop(slot.lock_briefly());
+    assert_eq!(slot.word.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn who_stays_is_left_work() {
+    let slot = Slot::new((), 1);
+    let mut guard = slot.lock_briefly();
+    guard.stay();
+    assert!(matches!(slot.enter_or_defer(7), Entry::Deferred));
+    let mut guard = guard.leave().expect_err("an item was left");
+    assert_eq!(guard.next_deferred(), Some(7));
+    guard.stay();
+    guard.leave().expect("nothing was left");
+}
+
+#[test]
+fn work_that_lies_there_already_is_done_by_who_came_briefly() {
+    let slot = Slot::new((), 1);
+    let guard = slot.lock();
+    assert!(matches!(slot.enter_or_defer(7), Entry::Deferred));
+    drop(guard);
+    let mut guard = slot.lock_briefly().leave().expect_err("it is wanted");
+    assert_eq!(guard.next_deferred(), Some(7));
+    assert!(matches!(slot.enter_or_defer(8), Entry::Deferred), "to an ordinary holder");
+    let mut guard = guard.leave().expect_err("an item was left");
+    assert_eq!(guard.next_deferred(), Some(8));
     guard.leave().expect("nothing was left");
 }
