@@ -169,7 +169,7 @@ impl Inflow {
     pub(crate) fn note_doze(&self, begin: Instant, packets: u64, packets_max: usize, now: Instant) {
         let slept = now - begin;
         let expected = expected(self.flood_per_ms.load(Ordering::Relaxed), slept);
-        if slept <= DOZE_MAX + LATE && packets >= expected.min(packets_max as u64) / 2 {
+        if slept <= self.doze() + LATE && packets >= expected.min(packets_max as u64) / 2 {
             self.harmful.store(0, Ordering::Relaxed);
         } else if self.harmful.fetch_add(1, Ordering::Relaxed) + 1 >= HARMFUL_MAX {
             self.harmful.store(0, Ordering::Relaxed);

@@ -42,7 +42,8 @@ impl RecvBatch {
     /// The first `len` bytes of the slice that the last call of [`RecvBatch::region_in_run`] returned have been written.
     #[inline]
     pub(crate) unsafe fn push_in_run(&mut self, from: SocketAddr, len: usize) {
-        if self.run.count > 0 && (len > self.run.size || self.run.from != Some(from)) {
+        let goes_on = self.run.from == Some(from) && (1..=self.run.size).contains(&len);
+        if self.run.count > 0 && !goes_on {
             self.end_run();
         }
         if self.run.count == 0 {
@@ -111,6 +112,11 @@ mod tests {
             "what is copied out"
         );
         assert_eq!(lay(&[(1, 1_472), (1, 60)]).1, [(1, 1_532, 1_472)], "not where it ends a run");
+        assert_eq!(
+            lay(&[(1, 1_472), (1, 0)]).1,
+            [(1, 1_472, 1_472), (1, 0, 0)],
+            "nothing is the end of none"
+        );
         assert_eq!(lay(&[]).1, []);
     }
 
