@@ -72,8 +72,8 @@ impl Core {
         loop {
             condition.waiters.register(condition.interest, waker);
             let now = clock::now();
-            if condition.holds() || condition.is_late(now) {
-                return condition.holds();
+            if let Some(outcome) = condition.outcome(now) {
+                return outcome;
             }
             let port = self.port(home());
             port.ask_for_lead();

@@ -104,6 +104,12 @@ impl Condition<'_> {
     pub(crate) fn is_late(&self, now: Instant) -> bool {
         self.deadline.is_some_and(|deadline| now >= deadline)
     }
+
+    /// Whether it holds, or `None` while neither that is so nor the deadline has passed. It is looked at once: a moment later
+    /// another waiter may have used it up, and this one would have waited in vain without a deadline.
+    pub(crate) fn outcome(&self, now: Instant) -> Option<bool> {
+        if self.holds() { Some(true) } else { self.is_late(now).then_some(false) }
+    }
 }
 
 impl Core {
@@ -214,8 +220,8 @@ impl Core {
         let outcome = loop {
             condition.register(sleeper);
             let now = clock::now();
-            if condition.holds() || condition.is_late(now) {
-                break condition.holds();
+            if let Some(outcome) = condition.outcome(now) {
+                break outcome;
             }
             let port = self.port(home());
             match port.try_lead() {
@@ -242,7 +248,7 @@ impl Core {
             }
             condition.register(sleeper);
             let now = clock::now();
-            if condition.holds() || condition.is_late(now) {
+            if condition.outcome(now).is_some() {
                 break;
             }
             is_link_ready = match nap {
