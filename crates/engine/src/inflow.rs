@@ -25,9 +25,10 @@ const DOZE_MAX: Duration = Duration::from_micros(150);
 /// What comes in one doze, unless that is the shortest.
 const GATHER_BYTES: u64 = 256 << 10;
 const GATHER_PACKETS: u64 = 192;
-/// The kernel counts up to so many bytes of its buffer for a packet of the largest part of an Ethernet frame, and has other use for
-/// three quarters of that: for what comes while the last is worked off.
-const BUFFER_PER_PACKET: u64 = 4 * 1024;
+/// What comes in one doze fills this part of the kernel's buffer at most; the rest is for what comes while that is worked off.
+const BUFFER_PART: u64 = 4;
+/// Bytes of its buffer that the kernel counts for a small packet, about; for a large one less than twice what it has.
+const PACKET_COUNTS: u64 = 1 << 10;
 /// How much later than asked for a doze may end before it is one too many.
 const LATE: Duration = Duration::from_micros(200);
 /// What is measured at a time.
@@ -130,8 +131,9 @@ impl Inflow {
     /// How long a doze may be where so much comes in a millisecond.
     fn doze_ns_at(&self, packets_per_ms: u64, bytes_per_ms: u64) -> u64 {
         let until = |count: u64, per_ms: u64| count * 1_000_000 / per_ms.max(1);
-        let by_bytes = until(GATHER_BYTES.min(self.buffer_bytes / 4), bytes_per_ms);
-        let by_packets = until(GATHER_PACKETS.min(self.buffer_bytes / BUFFER_PER_PACKET), packets_per_ms);
+        let room = self.buffer_bytes / BUFFER_PART;
+        let by_bytes = until(GATHER_BYTES.min(room), bytes_per_ms);
+        let by_packets = until(GATHER_PACKETS.min(room / PACKET_COUNTS), packets_per_ms);
         by_bytes.min(by_packets).clamp(nanos(DOZE_MIN), nanos(DOZE_MAX))
     }
 

@@ -125,10 +125,10 @@ impl Port {
         workers: usize,
     ) -> std::io::Result<Self> {
         let info = link.info();
-        let receive_buffer_bytes = info.receive_buffer_bytes;
         Ok(Self {
             index,
             encapsulation: encapsulation(&info),
+            inflow: Inflow::new(info.receive_buffer_bytes),
             info,
             link,
             turn: Mutex::new(Turn {
@@ -159,7 +159,6 @@ impl Port {
             gathering: SpinLock::default(),
             gathers_since: AtomicU64::new(0),
             watches_gathering_until: AtomicU64::new(0),
-            inflow: Inflow::new(receive_buffer_bytes),
             counters: PortCounters::default(),
         })
     }
