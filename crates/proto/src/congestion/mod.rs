@@ -15,6 +15,8 @@ mod model;
 mod noise;
 mod path;
 #[cfg(test)]
+mod rival;
+#[cfg(test)]
 mod simulation;
 mod standing;
 #[cfg(test)]

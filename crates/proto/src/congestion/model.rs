@@ -164,10 +164,13 @@ impl Model {
         self.rate() * self.min_rtt.or(self.srtt).unwrap_or_default().as_secs_f64()
     }
 
-    /// The window the model asks for, before ceilings.
+    /// The window the model asks for, before ceilings. In a queue that others keep full it is the window that limits and not the
+    /// pace, so a probe has to widen it.
     fn target(&self) -> f64 {
         let absence = self.rate() * ABSENCE.as_secs_f64();
-        (WINDOW_GAIN * self.held_by_path() + self.clumps.get().max(absence)).max(WINDOW_FLOOR)
+        let is_widened = self.phase == Phase::Up && self.standing.is_foreign();
+        let gain = if is_widened { UP_GAIN * WINDOW_GAIN } else { WINDOW_GAIN };
+        (gain * self.held_by_path() + self.clumps.get().max(absence)).max(WINDOW_FLOOR)
     }
 
     /// What the present phase allows in flight.

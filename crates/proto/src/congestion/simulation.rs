@@ -67,7 +67,7 @@ impl Outcome {
 }
 
 struct Flow {
-    congestion: Congestion,
+    congestion: Box<dyn Controller>,
     pacer: Pacer,
     rtt: Rtt,
     estimator: Estimator,
@@ -110,18 +110,29 @@ struct Tally {
 
 /// Runs `kinds`, one flow each, the second one twentieth of the time after the first and so on, for `time`.
 pub(super) fn run(path: Path, kinds: &[Kind], time: Duration) -> Outcome {
+    run_with(path, kinds.iter().map(|kind| Box::new(Congestion::new(*kind, Instant::ZERO)) as _), time)
+}
+
+/// The same with controllers that need not be ours.
+pub(super) fn run_with(
+    path: Path,
+    controllers: impl IntoIterator<Item = Box<dyn Controller>>,
+    time: Duration,
+) -> Outcome {
+    let flows: Vec<_> = controllers.into_iter().map(Flow::new).collect();
+    let count = flows.len();
     let end = Instant::ZERO + time;
     let mut simulation = Simulation {
         path,
-        flows: kinds.iter().map(|kind| Flow::new(*kind)).collect(),
+        flows,
         events: BinaryHeap::new(),
         order: 0,
         dice: Jitter::new(path.seed),
         free_at: Instant::ZERO,
         measured_from: Instant::ZERO + path.change.map_or(time / 4, |(at, _)| at + time / 20),
-        tally: Tally { delivered: vec![0; kinds.len()], ..Tally::default() },
+        tally: Tally { delivered: vec![0; count], ..Tally::default() },
     };
-    for index in 0..kinds.len() {
+    for index in 0..count {
         let start = Instant::ZERO + time / 20 * u32::try_from(index).unwrap();
         simulation.flows[index].wake = start;
         simulation.push(start, index, Event::Send);
@@ -131,9 +142,9 @@ pub(super) fn run(path: Path, kinds: &[Kind], time: Duration) -> Outcome {
 }
 
 impl Flow {
-    fn new(kind: Kind) -> Self {
+    fn new(congestion: Box<dyn Controller>) -> Self {
         Self {
-            congestion: Congestion::new(kind, Instant::ZERO),
+            congestion,
             pacer: Pacer::new(Instant::ZERO),
             rtt: Rtt::new(Duration::from_millis(250), Duration::from_millis(1), Duration::from_secs(4)),
             estimator: Estimator::new(),

@@ -5,7 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use weft_base::Instant;
 
-use super::simulation::{Outcome, Path, run};
+use super::rival::Rival;
+use super::simulation::{Outcome, Path, run, run_with};
 use super::{
     Ack, Congestion, Controller, INITIAL_WINDOW, INITIAL_WINDOW_LONG, Kind, LONG_RTT, Loss, Settings,
     WINDOW_MAX,
@@ -283,6 +284,26 @@ fn simulated_model_finds_a_long_path_in_spite_of_its_losses() {
             assert!(outcome.utilisation >= least, "{loss_per_mille} in a thousand, {seed}: {outcome:?}");
         }
     }
+}
+
+/// Two flows that answer no losses, and keep twice in flight what they take the path to hold, leave one of ours its part.
+#[test]
+fn simulated_model_has_its_part_beside_flows_that_answer_no_losses() {
+    let path = Path { rate: 83_000, rtt: Duration::from_millis(10), buffer: 830, ..PATH };
+    let part = |more: u64| {
+        let flows: [Box<dyn Controller>; 3] = [
+            Box::new(Congestion::new(Kind::Model, Instant::ZERO)),
+            Box::new(Rival::new()),
+            Box::new(Rival::new()),
+        ];
+        let outcome = run_with(Path { rate: path.rate + more, ..path }, flows, Duration::from_secs(20));
+        let [ours, theirs @ ..] = &outcome.flows[..] else { unreachable!() };
+        let part = 2.0 * *ours as f64 / theirs.iter().sum::<u64>() as f64;
+        println!("model beside two that answer no losses: {part:.2} of what each has");
+        part
+    };
+    let mean = [0, 17, 34, 51].map(part).iter().sum::<f64>() / 4.0;
+    assert!((0.5..=2.0).contains(&mean), "{mean:.2} of what each has");
 }
 
 /// [CDP-CC-2] Loss does not slow a fixed window, as large as it was declared.

@@ -280,6 +280,12 @@ fn who_answers_no_losses_does_not_take_all() {
     let held = rounds.model.held_by_path();
     (0..100).for_each(|_| lossy(&mut rounds));
     assert!(rounds.model.held_by_path() >= 0.9 * held && held >= 200.0, "{held}, {:?}", rounds.model);
+    let of_what_is_held = |model: &Model| model.target() / model.held_by_path();
+    rounds.pass_until(Phase::Cruise);
+    let cruising = of_what_is_held(&rounds.model);
+    rounds.pass_until(Phase::Up);
+    let probing = of_what_is_held(&rounds.model);
+    assert!(probing >= cruising + 0.4, "the window is the limit: {cruising} {probing}");
     rounds.queue = Duration::ZERO;
     rounds.pass();
     assert!(!rounds.model.standing.is_foreign());
