@@ -1,4 +1,5 @@
-//! A flow that is not ours, for the simulation: a controller after the first version of BBR, which kernels have.
+//! A flow that is not ours, for the simulation: a controller after the first version of BBR ("BBR: Congestion-Based Congestion
+//! Control", ACM Queue 14.5, 2016), which kernels have.
 //!
 //! It keeps twice in flight what it takes the path to hold, by the greatest rate of ten round trips, and answers a loss with one
 //! round trip in which it sends what arrives.
@@ -10,9 +11,15 @@ use weft_base::Instant;
 
 use super::{Ack, Controller, Loss};
 
+/// 2 / ln 2, the least that doubles the delivery rate each round.
 const STARTUP_GAIN: f64 = 2.885;
+/// The path is full after so many rounds in which the rate did not grow by a quarter.
+const FULL_ROUNDS: u32 = 3;
+const FULL_GROWTH: f64 = 1.25;
+/// Gains of the pace, for a round trip each.
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 const MARGIN: f64 = 0.99;
+/// Windows, in packets, the first as a multiple of what the path holds.
 const WINDOW_GAIN: f64 = 2.0;
 const WINDOW_FLOOR: f64 = 4.0;
 const INITIAL_WINDOW: f64 = 10.0;
@@ -20,6 +27,7 @@ const INITIAL_WINDOW: f64 = 10.0;
 const PIECES: f64 = 132.0;
 /// Rounds for which a rate is remembered.
 const RATE_ROUNDS: usize = 10;
+/// How long the least round trip counts, and how long the queue is then kept empty.
 const MIN_RTT_FOR: Duration = Duration::from_secs(10);
 const PROBE_RTT_FOR: Duration = Duration::from_millis(200);
 
@@ -102,9 +110,9 @@ impl Rival {
         if self.phase == Phase::Startup {
             self.rounds_below_goal += 1;
             if self.rate() >= self.goal {
-                (self.goal, self.rounds_below_goal) = (self.rate() * 1.25, 0);
+                (self.goal, self.rounds_below_goal) = (self.rate() * FULL_GROWTH, 0);
             }
-            if self.rounds_below_goal == 3 {
+            if self.rounds_below_goal == FULL_ROUNDS {
                 self.enter(Phase::Drain, now);
             }
         }

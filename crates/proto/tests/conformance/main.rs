@@ -5,7 +5,10 @@
 
 mod data;
 mod ending;
+mod messages;
 mod mtu;
 mod opening;
 mod peer;
+mod repair;
 mod unreachable;
+mod window;

@@ -6,7 +6,7 @@ use weft_base::Service;
 use weft_proto::Config;
 use weft_wire::{Kind, Packet, Time, Tlvs};
 
-use crate::peer::{Script, generous_stream, numbers};
+use crate::peer::{Script, generous_stream, numbers, stream};
 
 /// [CDP-MTU-2] [CDP-MTU-4] A lost probe of the path MTU is no congestion, and data keeps to the proved size.
 #[test]
@@ -28,7 +28,7 @@ fn a_lost_probe_is_no_congestion() {
 /// tried at once, and again ten minutes later; only an answer raises the size.
 #[test]
 fn a_short_pin_asks_where_large_packets_are_lost() {
-    let mut script = Script::server_to(&Config::new(Service::Stream, 1_444), &generous_stream());
+    let mut script = stream();
     let pins = |packets: Vec<Packet>| packets.into_iter().filter(|packet| packet.kind() == Kind::Pin);
     let answer = |script: &mut Script, pin: &Packet| {
         let echoed = pin.tlvs().time.expect("a token").own;

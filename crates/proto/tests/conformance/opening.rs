@@ -2,16 +2,12 @@
 
 use std::time::Duration;
 
-use weft_base::{Seq, Service, limits};
+use weft_base::{Seq, limits};
 use weft_proto::{Config, Connection, Error, Event, Listener, Secret, State, Verdict, Waited};
 use weft_wire::emit::echo_reset;
 use weft_wire::{Header, Kind, Packet, Reason, Tlvs};
 
-use crate::peer::{MS, OWN_ISS, PEER_ISS, Script, flow, generous, kinds, parse, syn};
-
-fn datagrams() -> Config {
-    Config::new(Service::Datagram, 1_444)
-}
+use crate::peer::{MS, OWN_ISS, PEER_ISS, Script, datagrams, flow, generous, kinds, parse, syn};
 
 fn secret() -> Secret {
     Secret { iss: OWN_ISS, entropy: 3 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weft_base::{Address, FlowKey, Instant, NodeId, Port, Seq};
+use weft_base::{Address, FlowKey, Instant, NodeId, Port, Seq, Service};
 use weft_proto::{Config, Connection, Listener, Secret, State, Verdict};
 use weft_wire::emit::{data_head, emit_control};
 use weft_wire::{Emit, Encapsulation, HEADER_LEN, Header, Kind, Packet, Tlvs};
@@ -225,8 +225,18 @@ pub(crate) fn generous() -> Tlvs {
 /// The same for a stream.
 pub(crate) fn generous_stream() -> Tlvs {
     let mut tlvs = generous();
-    tlvs.set_service(weft_base::Service::Stream);
+    tlvs.set_service(Service::Stream);
     tlvs
+}
+
+/// What the connection under test is told for datagrams.
+pub(crate) fn datagrams() -> Config {
+    Config::new(Service::Datagram, 1_444)
+}
+
+/// A server of streams whose peer offers everything.
+pub(crate) fn stream() -> Script {
+    Script::server_to(&Config::new(Service::Stream, 1_444), &generous_stream())
 }
 
 pub(crate) fn kinds(packets: &[Packet]) -> Vec<Kind> {
