@@ -34,10 +34,9 @@ impl Budget {
         u32::try_from(left / SHARE / packet_bytes).unwrap_or(u32::MAX).max(RECEIVE_SLOTS_MIN)
     }
 
-    /// Reserves memory for exactly `slots` packets of `packet_bytes`; returns the bytes to give back.
-    pub(crate) fn reserve_all(&self, slots: u32, packet_bytes: usize) -> Option<usize> {
-        let bytes = slots as usize * packet_bytes;
-        self.reserve_of(self.windows_max(), bytes).then_some(bytes)
+    /// Reserves exactly so many bytes for windows, or nothing.
+    pub(crate) fn reserve_windows(&self, bytes: usize) -> bool {
+        self.reserve_of(self.windows_max(), bytes)
     }
 
     /// Reserves exactly so many bytes for messages of several packets, or nothing.
@@ -66,7 +65,8 @@ impl Budget {
     pub(crate) fn reserve(&self, slots: u32, packet_bytes: usize) -> Option<(u32, usize)> {
         // [CDP-LIM-13] smaller windows, then refusal
         let granted = slots.min(self.slots_max(packet_bytes));
-        self.reserve_all(granted, packet_bytes).map(|bytes| (granted, bytes))
+        let bytes = granted as usize * packet_bytes;
+        self.reserve_windows(bytes).then_some((granted, bytes))
     }
 
     /// Gives back what was reserved.
@@ -97,13 +97,13 @@ mod tests {
     #[test]
     fn windows_leave_some_to_messages() {
         let budget = Budget::new(1_000);
-        assert!(budget.reserve_all(1, 751).is_none());
-        assert_eq!(budget.reserve_all(1, 750), Some(750));
+        assert!(!budget.reserve_windows(751));
+        assert!(budget.reserve_windows(750));
         assert!(!budget.reserve_bytes(251));
         assert!(budget.reserve_bytes(250));
         budget.release(750);
         assert!(budget.reserve_bytes(750));
-        assert_eq!(budget.reserve_all(1, 1), None);
+        assert!(!budget.reserve_windows(1));
     }
 
     #[test]

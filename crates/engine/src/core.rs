@@ -1,6 +1,7 @@
 //! What all ports and threads of an engine share.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Duration;
@@ -54,6 +55,11 @@ impl Core {
     pub(crate) fn port(&self, index: usize) -> &Port {
         // A slot's home is always the index of a port, and there is at least one.
         self.ports.get(index).unwrap_or(&self.ports[0])
+    }
+
+    /// The largest data segment that all links carry to `peer`, in bytes.
+    pub(crate) fn mss_to(&self, peer: SocketAddr) -> u16 {
+        self.ports.iter().map(|port| port.mss_to(peer)).min().unwrap_or(weft_base::limits::MSS_MIN)
     }
 
     /// The settings as many connections share them.

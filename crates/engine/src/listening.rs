@@ -72,22 +72,25 @@ impl Listening {
         self.queue.lock().len()
     }
 
-    /// Bytes of the largest data segment that its peers may send.
-    pub(crate) fn packet_bytes(&self) -> usize {
-        self.config.link_mss.into()
+    /// The largest data segment of a connection whose packets the links carry up to `link_mss`, in bytes.
+    pub(crate) fn link_mss(&self, link_mss: u16) -> u16 {
+        self.config.link_mss.min(link_mss)
     }
 
-    /// Asks the machine what to make of a packet that no connection claims. A connection that it makes may get at most
-    /// `slots_max` receive slots, unless fewer are promised already; tells how many it gets.
+    /// Asks the machine what to make of a packet that no connection claims. A connection that it makes has packets of `link_mss`
+    /// bytes of data at most, and may get at most `slots_max` receive slots, unless fewer are promised already; tells how many
+    /// it gets.
     pub(crate) fn handle_packet(
         &self,
         now: Instant,
         packet: &Packet,
         secret: Secret,
+        link_mss: u16,
         slots_max: u32,
         head: &mut Vec<u8>,
     ) -> (Verdict, u32) {
         let mut machine = self.machine.lock();
+        machine.set_link_mss(link_mss);
         let slots = machine.set_receive_slots(slots_max);
         // [CDP-CKE-3] the key is replaced at least once an hour
         if machine.wants_key(now)

@@ -75,8 +75,11 @@ impl Core {
         let Ok(secret) = secret() else { return self.drops.count(Dropped::NoRoom) };
         let start = out.batch.heads_mut().len();
         // [CDP-LIM-13] smaller windows when memory is short
-        let slots_max = self.budget.slots_max(listening.packet_bytes());
-        let (verdict, slots) = listening.handle_packet(now, packet, secret, slots_max, out.batch.heads_mut());
+        let link_mss = listening.link_mss(self.mss_to(from));
+        let slots_max = self.budget.slots_max(link_mss.into());
+        let heads = out.batch.heads_mut();
+        let (verdict, slots) = listening.handle_packet(now, packet, secret, link_mss, slots_max, heads);
+        let bytes = slots as usize * usize::from(link_mss);
         match verdict {
             Verdict::Drop if packet.kind().is_reset() => self.drops.count(Dropped::Listener),
             // [CDP-ST-6]
@@ -87,14 +90,14 @@ impl Core {
                 self.drops.count(Dropped::Listener);
                 self.refuse_by_reset(packet, from, reason, detail, now, out);
             }
-            Verdict::Embryo(connection) => match self.admit(port, listening, *connection, slots, from) {
+            Verdict::Embryo(connection) => match self.admit(port, listening, *connection, bytes, from) {
                 Ok(slot) => self.start(&slot, now, out),
                 Err(reason) => {
                     listening.note_embryo_gone();
                     self.refuse_if(packet, from, reason, now, out);
                 }
             },
-            Verdict::Established(connection) => match self.admit(port, listening, *connection, slots, from) {
+            Verdict::Established(connection) => match self.admit(port, listening, *connection, bytes, from) {
                 Ok(slot) => {
                     self.start(&slot, now, out);
                     out.unaccepted.extend(listening.enqueue(slot, &mut out.wakes));
@@ -120,21 +123,21 @@ impl Core {
         }
     }
 
-    /// Puts a connection that a listener made into the table, if memory for its `slots` can be reserved; if not it may
+    /// Puts a connection that a listener made into the table, if `bytes` can be reserved for its windows; if not it may
     /// tell why.
     fn admit(
         &self,
         port: &Port,
         listening: &Arc<Listening>,
         mut connection: Connection,
-        slots: u32,
+        bytes: usize,
         from: SocketAddr,
     ) -> Result<Arc<Slot>, Option<Reason>> {
         // [CDP-LIM-13] and then refusal
-        let Some(bytes) = self.budget.reserve_all(slots, listening.packet_bytes()) else {
+        if !self.budget.reserve_windows(bytes) {
             self.drops.count(Dropped::NoRoom);
             return Err(Some(Reason::NO_ROOM));
-        };
+        }
         let gather = listening.gather;
         let way = self.way_back(&mut connection, from);
         let slot = Arc::new(Slot::new(connection, way, port.index, bytes, gather, Some(listening.clone())));

@@ -69,9 +69,10 @@ pub(crate) struct Live {
 
 impl Live {
     fn new(connection: Connection, way: Way, promised_bytes: usize) -> Self {
-        let (to, side) = match way {
-            Way::Direct(at) => (at, None),
-            Way::Side(side) => (side.default_at(), Some(side)),
+        let to = way.at();
+        let side = match way {
+            Way::Direct(_) => None,
+            Way::Side(side) => Some(side),
         };
         Self {
             is_embryo: connection.is_embryo(),

@@ -151,6 +151,29 @@ pub(crate) fn used_by(local: IpAddr) -> Vec<Interface> {
     all
 }
 
+/// The addresses of this host, to which packets go by a loopback interface whichever interface has them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct OwnHost {
+    addresses: Box<[IpAddr]>,
+    /// The largest packet between two of them, in bytes.
+    pub(crate) mtu: u32,
+}
+
+impl OwnHost {
+    /// What the interfaces say now, or `None` where no loopback interface is up.
+    pub(crate) fn look() -> Option<Self> {
+        let all = interfaces().unwrap_or_default();
+        let mtu =
+            all.iter().filter(|interface| interface.is_loopback).map(|interface| interface.mtu).min()?;
+        Some(Self { addresses: all.iter().map(|interface| interface.address).collect(), mtu })
+    }
+
+    pub(crate) fn has(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        address.is_loopback() || self.addresses.contains(&address)
+    }
+}
+
 /// The question whether an interface joins frames that arrive (linux/ethtool.h).
 pub(crate) const JOINS: u32 = 0x2B;
 
@@ -198,6 +221,16 @@ mod tests {
         let leads_outside = |interface: &Interface| !interface.is_loopback;
         assert!(!used.is_empty());
         assert_eq!(used.iter().all(leads_outside), all.iter().any(leads_outside));
+    }
+
+    #[test]
+    fn every_address_of_this_host_is_its_own() {
+        let host = OwnHost::look().unwrap();
+        assert!(interfaces().unwrap().iter().all(|interface| host.has(interface.address)));
+        let (own, others) =
+            (["127.9.9.9", "::1", "::ffff:127.0.0.1"], ["203.0.113.201", "2001:db8:9::1", "0.0.0.0"]);
+        assert!(own.iter().all(|address| host.has(address.parse().unwrap())));
+        assert!(!others.iter().any(|address| host.has(address.parse().unwrap())));
     }
 
     #[test]

@@ -38,6 +38,12 @@ pub trait Link: Send + Sync {
     /// What the device is. May ask the kernel; not for the packet path.
     fn info(&self) -> LinkInfo;
 
+    /// The largest data segment of a packet to `peer`, in bytes, where the way there is known to carry more than
+    /// [`LinkInfo::mss`]. Cheap, and asked once a connection.
+    fn mss_to(&self, _peer: SocketAddr) -> Option<u16> {
+        None
+    }
+
     /// A descriptor that is readable when [`Link::recv`] would give something, for [`crate::wait`]; a link may have a
     /// second one, [`Link::second_fd`], to wait for together with it.
     fn poll_fd(&self) -> Option<RawFd>;
@@ -150,6 +156,10 @@ impl<L: Link + ?Sized> Link for Arc<L> {
 
     fn info(&self) -> LinkInfo {
         (**self).info()
+    }
+
+    fn mss_to(&self, peer: SocketAddr) -> Option<u16> {
+        (**self).mss_to(peer)
     }
 
     fn poll_fd(&self) -> Option<RawFd> {

@@ -88,6 +88,10 @@ impl<L: Link, W: Write + Send> Link for Trace<L, W> {
         LinkInfo { name: format!("trace({})", info.name), ..info }
     }
 
+    fn mss_to(&self, peer: SocketAddr) -> Option<u16> {
+        self.inner.mss_to(peer)
+    }
+
     fn send_fd(&self) -> Option<RawFd> {
         self.inner.send_fd()
     }

@@ -19,6 +19,29 @@ fn the_largest_data_segment_is_what_the_specification_says_for_an_mtu_of_1500() 
     });
 }
 
+/// Whatever address a link has, peers on its host are reached by the loopback interface.
+#[test]
+fn peers_on_this_host_are_sent_more_than_its_network_carries() {
+    let setup = [
+        "ip link set lo mtu 65536",
+        "ip link add out0 mtu 1500 type veth peer name out1",
+        "ip addr add 203.0.113.5/24 dev out0",
+        "ip link set out0 up",
+    ];
+    in_namespace(&setup, || {
+        let to = |link: &dyn Link, ip: &str| link.mss_to(format!("{ip}:9").parse().unwrap());
+        for home in ["0.0.0.0:0", "203.0.113.5:0"] {
+            let link = Trace::new(udp(home, 1 << 20), io::sink());
+            assert_eq!(link.info().mss, 1444, "{home}");
+            assert_eq!((to(&link, "127.0.0.1"), to(&link, "203.0.113.5")), (Some(65_479), Some(65_479)));
+            assert_eq!(to(&link, "203.0.113.6"), None);
+        }
+        let options = UdpOptions { mtu: Some(1_500), ..UdpOptions::default() };
+        let told = Udp::bind_with("0.0.0.0:0".parse().unwrap(), &options).unwrap();
+        assert_eq!(to(&told, "127.0.0.1"), None, "an MTU that was asked for holds for all");
+    });
+}
+
 /// [CDP-MTU-6] What exceeds the limit is not cut unless that is allowed for this one packet.
 #[test]
 fn only_packets_that_may_be_fragmented_are() {

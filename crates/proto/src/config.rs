@@ -32,7 +32,7 @@ pub struct Config {
     pub service: Service,
     /// Ask for the sealed sequence number (CDP-SEAL-6).
     pub integrity: bool,
-    /// Largest data segment our link carries, in bytes; what MSS announces.
+    /// Largest data segment our link carries to the peer, in bytes; what MSS announces.
     pub link_mss: u16,
     /// Slots promised to the peer, in packets (CDP-LIM-5).
     pub receive_slots: u32,

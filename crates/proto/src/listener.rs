@@ -38,8 +38,9 @@ pub struct Listener {
     embryos: usize,
     ready: usize,
     accept_limit: usize,
-    /// Receive slots that the settings give a connection; `config` has what it gets at present.
+    /// Receive slots and bytes of a data segment that the settings give a connection; `config` has what it gets at present.
     receive_slots_max: u32,
+    link_mss_max: u16,
 }
 
 impl Listener {
@@ -55,6 +56,7 @@ impl Listener {
             // [CDP-LIM-4] 1..4096
             accept_limit: config.accept_limit.clamp(1, limits::ACCEPT_LIMIT_MAX),
             receive_slots_max: config.receive_slots,
+            link_mss_max: config.link_mss,
             config,
         }
     }
@@ -75,6 +77,14 @@ impl Listener {
             Arc::make_mut(&mut self.config).receive_slots = slots;
         }
         slots
+    }
+
+    /// Connections made from now on are over a link that carries data segments of `bytes`: at most what the settings say.
+    pub fn set_link_mss(&mut self, bytes: u16) {
+        let bytes = bytes.min(self.link_mss_max);
+        if self.config.link_mss != bytes {
+            Arc::make_mut(&mut self.config).link_mss = bytes;
+        }
     }
 
     /// [CDP-WND-3] The edge of a SYN|ACK with a COOKIE stands although nothing is kept, so it promises what every

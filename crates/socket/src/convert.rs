@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use weft_base::{Port, Service};
+use weft_base::{Port, Service, limits};
 use weft_engine::Gather;
 use weft_engine::{
     Config, Engine, Error, Interest, KeepAlive, Listening, Settings, Slot, State, Waited, congestion,
@@ -45,10 +45,10 @@ pub(crate) fn open(settings: Settings, bind: SocketAddr) -> Result<Engine, OpenE
     })
 }
 
-fn config(options: &Options, link_mss: u16) -> Config {
-    let mut config = Config::new(options.service, link_mss);
+/// The engine takes the size of packets down to what its links carry to the peer.
+fn config(options: &Options) -> Config {
+    let mut config = Config::new(options.service, options.mss.unwrap_or(limits::MSS_MAX));
     config.integrity = options.integrity;
-    config.link_mss = options.mss.map_or(link_mss, |mss| mss.min(link_mss));
     config.receive_slots = options.receive_slots;
     config.send_bytes = options.send_bytes;
     config.coalesce = options.service == Service::Datagram && options.coalescing != Coalescing::Off;
@@ -100,7 +100,7 @@ pub(crate) fn listen(
     port: Option<Port>,
     options: &Options,
 ) -> Result<Arc<Listening>, ListenError> {
-    engine.listen(port, config(options, engine.mss()), gather(options)).map_err(|error| match error {
+    engine.listen(port, config(options), gather(options)).map_err(|error| match error {
         weft_engine::ListenError::InUse(port) => ListenError::InUse(port),
         weft_engine::ListenError::NoPortFree => ListenError::NoPortFree,
         weft_engine::ListenError::Down => ListenError::NodeDown,
@@ -120,7 +120,7 @@ pub(crate) fn connect(
         Target::Both { address, at } => (Some(address.node), Some(at)),
     };
     let there = weft_engine::Target { node, at, port: target.port() };
-    let config = config(options, engine.mss());
+    let config = config(options);
     engine.connect(there, Port::new(options.local_port), config, gather(options)).map_err(|error| match error
     {
         E::NoRoute(node) => ConnectError::NoRoute(node),

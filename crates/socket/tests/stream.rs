@@ -5,10 +5,11 @@
 mod common;
 
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::thread;
 
-use common::{PATIENCE, Pair, pattern, read_exactly};
-use weft_socket::{Bytes, CongestionControl, Options, Stream};
+use common::{PATIENCE, Pair, pattern, read_exactly, wait_until};
+use weft_socket::{Bytes, CongestionControl, Node, Options, Stream};
 
 /// [CDP-SVC-2] [CDP-STR-1] Data is delivered in order, once, without loss.
 #[test]
@@ -204,4 +205,17 @@ fn a_stream_reads_and_writes_like_a_file() {
     let mut text = String::new();
     reader.read_to_string(&mut text).unwrap();
     assert_eq!(text, "one\ntwo\n");
+}
+
+/// By default a node has all addresses of its host; where its peer does too, packets are what the loopback interface carries.
+#[test]
+fn within_a_host_packets_are_large_whatever_addresses_the_nodes_have() {
+    let (server, client) = (Node::open().unwrap(), Node::open().unwrap());
+    let listener = server.listen(0, &Options::stream()).unwrap();
+    let at = SocketAddr::from(([127, 0, 0, 1], server.underlay().port()));
+    let connected = client.connect((at, listener.local_address().port), &Options::stream()).unwrap();
+    let accepted = listener.accept().unwrap();
+    wait_until("both have proved a large size", || {
+        [&connected, &accepted].iter().all(|end| end.stats().mss > 16_000)
+    });
 }

@@ -67,7 +67,8 @@ pub enum ListenError {
 }
 
 impl Engine {
-    /// Begins to connect. Wait for [`Interest::Connected`], then ask [`Engine::connect_result`].
+    /// Begins to connect, with packets of `config.link_mss` bytes of data, or of what the links carry to the target where that is less.
+    /// Wait for [`Interest::Connected`], then ask [`Engine::connect_result`].
     ///
     /// # Errors
     /// When the target cannot be named, or no local port is free.
@@ -84,6 +85,7 @@ impl Engine {
         let (node, way) = self.locate(target)?;
         let remote = Address { node, port: target.port };
         let home = self.core.next_port.fetch_add(1, Ordering::Relaxed) % self.core.ports.len();
+        config.link_mss = config.link_mss.min(self.core.mss_to(way.at()));
         let packet_bytes = usize::from(config.link_mss);
         let (granted, bytes) =
             self.core.budget.reserve(config.receive_slots, packet_bytes).ok_or(ConnectError::NoRoom)?;

@@ -175,6 +175,11 @@ impl Port {
         count
     }
 
+    /// The largest data segment of a packet to `peer`, in bytes.
+    pub(crate) fn mss_to(&self, peer: SocketAddr) -> u16 {
+        self.link.mss_to(peer).unwrap_or(self.info.mss)
+    }
+
     /// The slot goes out of the table. A turn that is under way sees that itself.
     pub(crate) fn forget(&self, slot: &Arc<Slot>) {
         if let Some(mut turn) = self.turn.try_lock()

@@ -11,6 +11,7 @@ mod random;
 mod settings;
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -194,6 +195,10 @@ impl<L: Link> Link for Fault<L> {
     fn info(&self) -> LinkInfo {
         let info = self.inner.info();
         LinkInfo { name: format!("fault({})", info.name), ..info }
+    }
+
+    fn mss_to(&self, peer: SocketAddr) -> Option<u16> {
+        self.inner.mss_to(peer)
     }
 
     fn send_fd(&self) -> Option<RawFd> {

@@ -166,6 +166,10 @@ impl<L: Link, W: Write + Send> Link for Pcap<L, W> {
         LinkInfo { name: format!("pcap({})", info.name), ..info }
     }
 
+    fn mss_to(&self, peer: SocketAddr) -> Option<u16> {
+        self.inner.mss_to(peer)
+    }
+
     fn send_fd(&self) -> Option<RawFd> {
         self.inner.send_fd()
     }

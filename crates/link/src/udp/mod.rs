@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use socket2::Socket;
 
 use crate::counters::Counters;
-use crate::interface::{self, Interface};
+use crate::interface::{self, Interface, OwnHost};
 use crate::link::HEADER_BYTES;
 use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, sockopt};
 use direct::Direct;
@@ -84,6 +84,8 @@ pub struct Udp {
     socket: Socket,
     local: SocketAddr,
     mtu: u32,
+    /// Peers on this host take larger packets than others, unless an MTU was asked for.
+    own_host: Option<OwnHost>,
     /// How many packets leave as one, for the kernel to cut: 1 for good when it refuses to.
     group_max: AtomicUsize,
     gro: bool,
@@ -151,6 +153,7 @@ impl Udp {
             socket,
             local,
             mtu,
+            own_host: if wanted.mtu.is_none() { OwnHost::look() } else { None },
             group_max: AtomicUsize::new(if gso { group_max(&interfaces) } else { 1 }),
             gro,
             direct: Direct::new(wanted.direct),
@@ -162,10 +165,10 @@ impl Udp {
         })
     }
 
-    /// The largest data segment of one packet: what the underlay's headers and ours leave of the MTU.
-    fn mss(&self) -> u16 {
+    /// The largest data segment of one packet: what the underlay's headers and ours leave of `mtu`.
+    fn mss(&self, mtu: u32) -> u16 {
         let underlay = if self.local.is_ipv6() { 40 + 8 } else { 20 + 8 };
-        let datagram = self.mtu.saturating_sub(underlay).min(DATAGRAM_BYTES_MAX);
+        let datagram = mtu.saturating_sub(underlay).min(DATAGRAM_BYTES_MAX);
         u16::try_from(datagram.saturating_sub(HEADER_BYTES)).unwrap_or(u16::MAX)
     }
 
@@ -195,7 +198,7 @@ impl Link for Udp {
     fn info(&self) -> LinkInfo {
         LinkInfo {
             name: "udp".to_owned(),
-            mss: self.mss(),
+            mss: self.mss(self.mtu),
             mtu: self.mtu,
             local: self.local,
             encapsulation: Encapsulation::Udp,
@@ -204,6 +207,11 @@ impl Link for Udp {
             send_buffer_bytes: self.socket.send_buffer_size().unwrap_or(0),
             receive_buffer_bytes: self.socket.recv_buffer_size().unwrap_or(0),
         }
+    }
+
+    fn mss_to(&self, peer: SocketAddr) -> Option<u16> {
+        let host = self.own_host.as_ref().filter(|host| host.mtu > self.mtu && host.has(peer.ip()))?;
+        Some(self.mss(host.mtu.min(MTU_MAX)))
     }
 
     fn poll_fd(&self) -> Option<RawFd> {

@@ -376,6 +376,22 @@ fn a_window_may_shrink_between_the_cookie_and_its_echo() {
     script.take();
 }
 
+/// What a listener announces is what the links carry to who asks, and no more than the settings say.
+#[test]
+fn a_listener_announces_what_the_link_to_the_peer_carries() {
+    let config = Config { link_mss: 9_000, ..datagrams() };
+    let script = Script::opening(&config);
+    let mut listener = Listener::new(script.now, &config, [1; 32]);
+    for (carried, announced) in [(1_444, 1_444), (u16::MAX, 9_000)] {
+        listener.set_link_mss(carried);
+        let verdict = listener.handle_packet(script.now, &syn(&generous()), secret(), &mut Vec::new());
+        let Verdict::Embryo(mut own) = verdict else { panic!("{verdict:?}") };
+        let mut head = Vec::new();
+        own.poll_transmit(script.now, &mut head).unwrap();
+        assert_eq!(parse(head).tlvs().mss, Some(announced));
+    }
+}
+
 /// [CDP-ST-8] A bad COOKIE is refused with REASON 19, any other packet with REASON 2; [CDP-RST-4] an RST never.
 #[test]
 fn a_listener_refuses_what_is_not_an_open() {
