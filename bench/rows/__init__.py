@@ -12,6 +12,8 @@ DATAGRAM_MAX = 1200
 KINDS = {"cubic": "cubic", "model": "bbr"}
 # Two flows need time to come to terms: this many times the seconds of other rows.
 TERMS = 5
+# Lines of 64 bytes of code that a round trip over bare sockets has at either end.
+CODE_LINES = [64, 128, 192, 256, 384, 512]
 
 GBIT, CPU = ("gbit_per_s", "Gbit/s"), ("cpu_s_per_gb", "processor s/GB")
 MESSAGES, RTT = ("messages_per_s", "messages/s"), ("rtt_ns_p50", "ns")
@@ -27,7 +29,7 @@ class Row:
 
 
 def all_rows():
-    return [*bulk(), *messages(), *pings(), *loss(), *fairness(), *forwarded(), *look_up(), *receive()]
+    return [*bulk(), *messages(), *pings(), *code(), *loss(), *fairness(), *forwarded(), *look_up(), *receive()]
 
 
 def bulk():
@@ -87,6 +89,17 @@ def pings():
         "ring": kernel("ring-ping", "--size", "64", "--spin"),
         "weft": Weft.ping(20000, ["--spin-time", "1s"], [], is_packet=True),
     })
+
+
+def code():
+    # What a transport takes by the room of its instructions alone.
+    for name, test, is_packet in (("udp", "udp-ping", False), ("ring", "ring-ping", True)):
+        bare = [test, "--size", "64", "--spin"]
+        yield Row(f"code-{name}", wires.OFFLOADS, [RTT], name, {
+            name: kernel(*bare),
+            **{f"{name}-{lines}": kernel(*bare, "--code-lines", str(lines)) for lines in CODE_LINES},
+            "weft": Weft.ping(20000, ["--spin-time", "1s"], [], is_packet=is_packet),
+        })
 
 
 def loss():

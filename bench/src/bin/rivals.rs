@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use weft_bench::rivals::{self, Choices, Outcome, Request, Test};
+use weft_bench::rivals::{self, Choices, Code, Outcome, Request, Test};
 use weft_bench::{Report, percentile};
 
 /// Measures the kernel's own transports.
@@ -38,16 +38,21 @@ enum Command {
         /// TCP's congestion controller.
         #[arg(long, default_value = "cubic")]
         controller: String,
+        /// Lines of 64 bytes of code that both ends run before each send, in round trips over UDP or the ring.
+        #[arg(long, default_value_t = 0)]
+        code_lines: usize,
     },
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Serve { address } => rivals::serve(address),
-        Command::Run { test, address, size, seconds, spin, no_delay, controller } => {
-            let request = Request { test, size: size.max(1), spin };
+        Command::Run { test, address, size, seconds, spin, no_delay, controller, code_lines } => {
             let choices = Choices { time: Duration::from_secs_f64(seconds), no_delay, controller };
-            rivals::run(&request, &choices, address).map(|outcome| print(&request, &choices, outcome))
+            Code::new(code_lines).and_then(|code| {
+                let request = Request { test, size: size.max(1), spin, code };
+                rivals::run(&request, &choices, address).map(|outcome| print(&request, &choices, outcome))
+            })
         }
     };
     match outcome {
@@ -67,7 +72,8 @@ fn print(request: &Request, choices: &Choices, mut outcome: Outcome) {
         .count("size", request.size as u64)
         .text("spin", if request.spin { "yes" } else { "no" })
         .text("no_delay", if choices.no_delay { "yes" } else { "no" })
-        .text("controller", &choices.controller);
+        .text("controller", &choices.controller)
+        .count("code_lines", request.code.lines() as u64);
     let report = if request.test.is_ping() {
         let times = &mut outcome.round_trips_ns;
         let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|rank| percentile(times, rank));

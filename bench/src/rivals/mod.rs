@@ -4,6 +4,7 @@
 //! those of the process. A request comes as one line over a TCP connection of its own; the port of the test itself, and then
 //! the result, go back as one line each.
 
+mod code;
 mod ring;
 mod tcp;
 mod udp;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use crate::cpu_seconds;
+pub use code::Code;
 
 /// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -47,6 +49,8 @@ pub struct Request {
     /// Whether to spin instead of sleeping until something arrives: the receiver of a stream of messages, or both sides
     /// of a round trip.
     pub spin: bool,
+    /// What both ends of a round trip over UDP or the ring run before each send.
+    pub code: Code,
 }
 
 /// What a client sets for itself.
@@ -165,7 +169,7 @@ impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let test = self.test.to_possible_value();
         let test = test.as_ref().map_or("", |value| value.get_name());
-        write!(f, "{test} {} {}", self.size, self.spin)
+        write!(f, "{test} {} {} {}", self.size, self.spin, self.code.lines())
     }
 }
 
@@ -174,10 +178,11 @@ impl FromStr for Request {
 
     fn from_str(line: &str) -> io::Result<Self> {
         let refused = || io::Error::new(io::ErrorKind::InvalidData, format!("\"{line}\" is no request"));
-        let [test, size, spin] = words(line).ok_or_else(refused)?;
+        let [test, size, spin, lines] = words(line).ok_or_else(refused)?;
         let test = Test::from_str(test, false).map_err(|_| refused())?;
         let (size, spin) = (size.parse().map_err(|_| refused())?, spin.parse().map_err(|_| refused())?);
-        Ok(Self { test, size, spin })
+        let code = Code::new(lines.parse().map_err(|_| refused())?)?;
+        Ok(Self { test, size, spin, code })
     }
 }
 

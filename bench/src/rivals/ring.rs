@@ -70,6 +70,7 @@ pub(super) fn serve(request: &Request, control: &TcpStream) -> io::Result<Tally>
             break;
         }
         answer[..6].copy_from_slice(&from);
+        request.code.run();
         ring.send(&answer, 1)?;
         tally.messages += 1;
         tally.bytes += request.size as u64;
@@ -84,6 +85,7 @@ pub(super) fn ping(request: &Request, choices: &Choices) -> io::Result<Outcome> 
     let (started, mut round_trips_ns, mut sent) = (Instant::now(), Vec::new(), 0);
     while started.elapsed() < choices.time {
         let left = Instant::now();
+        request.code.run();
         ring.send(&frame, 1)?;
         sent += 1;
         if let Some((from, _)) = wait(&mut ring, request.spin, PATIENCE, look)? {

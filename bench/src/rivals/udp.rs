@@ -28,7 +28,7 @@ pub(super) fn serve(request: &Request, control: &TcpStream) -> io::Result<Tally>
     socket.set_nonblocking(request.spin)?;
     if request.test == Test::UdpPing {
         ready()?;
-        return echo(&socket);
+        return echo(request, &socket);
     }
     if is_joined(request) {
         sockets::set(&socket, libc::SOL_UDP, libc::UDP_GRO, 1)?;
@@ -65,7 +65,7 @@ fn drain(request: &Request, socket: &UdpSocket) -> io::Result<Tally> {
     Ok(tally)
 }
 
-fn echo(socket: &UdpSocket) -> io::Result<Tally> {
+fn echo(request: &Request, socket: &UdpSocket) -> io::Result<Tally> {
     let mut piece = vec![0; PIECE_BYTES];
     let (mut messages, mut bytes) = (0, 0);
     let (started, mut heard) = (Instant::now(), Instant::now());
@@ -73,6 +73,7 @@ fn echo(socket: &UdpSocket) -> io::Result<Tally> {
         match socket.recv_from(&mut piece) {
             Ok((END_BYTES, _)) => break,
             Ok((len, from)) => {
+                request.code.run();
                 socket.send_to(&piece[..len], from)?;
                 messages += 1;
                 bytes += len as u64;
@@ -181,6 +182,7 @@ pub(super) fn ping(request: &Request, choices: &Choices, data: SocketAddr) -> io
     let (started, mut round_trips_ns, mut sent) = (Instant::now(), Vec::new(), 0);
     while started.elapsed() < choices.time {
         let left = Instant::now();
+        request.code.run();
         socket.send(&message)?;
         sent += 1;
         let mut is_back = false;
