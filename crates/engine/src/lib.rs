@@ -28,6 +28,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod arrival;
 mod budget;
 mod clock;
 pub mod control;

@@ -1,0 +1,145 @@
+//! Packets come to their connection: by the path they should, from elsewhere, or for one that is over and makes way.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use weft_base::{FlowKey, Instant};
+use weft_proto::State;
+use weft_wire::{Packet, Train};
+
+use crate::core::Core;
+use crate::outbox::Outbox;
+use crate::slot::{Guard, Live, Slot};
+
+impl Core {
+    /// Hands packets to the machine, which takes their data. What the connection gives way to goes to the outbox.
+    #[inline]
+    pub(crate) fn handle(
+        &self,
+        slot: &Arc<Slot>,
+        live: &mut Live,
+        train: &mut Train,
+        from: SocketAddr,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        match train.one_mut() {
+            Some(packet) => self.handle_packet(slot, live, packet, from, now, out),
+            None => self.handle_several(slot, live, train, from, now, out),
+        }
+    }
+
+    #[inline(never)] // what comes alone is what somebody waits for, and is the faster the less code lies in its way
+    fn handle_several(
+        &self,
+        slot: &Arc<Slot>,
+        live: &mut Live,
+        train: &mut Train,
+        from: SocketAddr,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        if live.connection.state() == State::Established
+            && let Some(path) = live.path_from(from)
+        {
+            return live.connection.take_train_by(now, train, path);
+        }
+        while let Some(mut packet) = train.split_first() {
+            self.handle_packet(slot, live, &mut packet, from, now, out);
+        }
+    }
+
+    fn handle_packet(
+        &self,
+        slot: &Arc<Slot>,
+        live: &mut Live,
+        packet: &mut Packet,
+        from: SocketAddr,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        if let Some(path) = live.path_from(from) {
+            if live.connection.yields_to(packet) {
+                return self.make_way(slot, live, packet, from, out);
+            }
+            return live.connection.take_packet_by(now, packet, path);
+        }
+        self.handle_from_elsewhere(slot, live, packet, from, now, out);
+    }
+
+    /// A packet from another underlay address than the connection sends to.
+    #[cold]
+    fn handle_from_elsewhere(
+        &self,
+        slot: &Arc<Slot>,
+        live: &mut Live,
+        packet: &Packet,
+        from: SocketAddr,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        if !self.may_come(packet.header(), from) {
+            return;
+        }
+        if live.connection.yields_to(packet) {
+            return self.make_way(slot, live, packet, from, out);
+        }
+        let before = live.connection.stats(now).packets_received;
+        live.connection.handle_packet(now, packet.clone());
+        // [CDP-ADR-7] In open mode packets go to where the last current packet came from; [CDP-ENC-6] to a node of the
+        // cluster they go to the address that the cluster gives.
+        if live.connection.stats(now).packets_received != before
+            && !self.directory.is_peer(slot.key().remote.node)
+        {
+            live.to = from;
+            self.directory.learn(slot.key().remote.node, from);
+        }
+    }
+
+    /// [CDP-ST-48] [CDP-ST-J] Forgets a connection that is over, or an embryo, in favour of a packet, where a listener has the
+    /// port. Elsewhere it stays, and the packet is refused as if it were not there.
+    #[cold]
+    fn make_way(
+        &self,
+        slot: &Arc<Slot>,
+        live: &mut Live,
+        packet: &Packet,
+        from: SocketAddr,
+        out: &mut Outbox,
+    ) {
+        out.given_way.push((packet.clone(), from));
+        if !self.listeners.read().contains_key(&packet.header().destination.port) {
+            return;
+        }
+        live.connection.forget();
+        self.publish(slot, live, 0, out);
+        self.look_at_end(slot, live, out);
+        self.remove(slot, live);
+    }
+
+    /// Whether a new connection may take this flow; one that is over makes way for it ([CDP-ST-G]).
+    pub(crate) fn make_free(&self, flow: &FlowKey) -> bool {
+        let Some(slot) = self.table.find(flow) else { return true };
+        if !slot.look().connection.is_over() {
+            return false;
+        }
+        let mut live = slot.lock();
+        live.connection.forget();
+        self.remove(&slot, &mut live);
+        true
+    }
+
+    /// Hands the packets that others left at the busy slot to the machine.
+    #[inline]
+    pub(crate) fn drain_backlog(
+        &self,
+        slot: &Arc<Slot>,
+        live: &mut Guard<'_>,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        while let Some((mut train, from)) = live.next_deferred() {
+            self.handle(slot, live, &mut train, from, now, out);
+        }
+    }
+}
