@@ -3,11 +3,13 @@
 //! A packet of records is kept as it came and taken apart while the user reads, so that a packet costs one entry
 //! however many messages it carries. An entry gives its slots back when its last message has been read.
 
+mod records;
+
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
 use weft_base::Service;
-use weft_wire::records::{RECORD_HEAD, Record, Records, record_at};
+use weft_wire::records::{Records, record_at};
 use weft_wire::{Reason, Segments};
 
 use crate::message::Message;
@@ -212,31 +214,6 @@ impl Inbox {
         }
     }
 
-    fn push_records(&mut self, mut payload: Bytes) -> Result<(), Reason> {
-        // the end of a message that earlier packets began
-        if self.open.is_some() {
-            let Some(first) = record_at(&payload, 0) else { return Err(Reason::PROTOCOL) };
-            let end = first.range.end;
-            self.push_part(payload.slice(first.range))?;
-            if first.more {
-                return Ok(());
-            }
-            self.finish_message();
-            payload.advance(end);
-        }
-        // the beginning of a message that later packets go on with
-        let mut tail = None;
-        if let Some(last) = last_record(&payload).filter(|last| last.more) {
-            let start = last.range.start;
-            tail = Some(payload.slice(last.range));
-            payload.truncate(start - RECORD_HEAD);
-        }
-        if !payload.is_empty() {
-            self.push_entry(Entry::Records(payload), 1);
-        }
-        tail.map_or(Ok(()), |tail| self.push_part(tail))
-    }
-
     fn push_entry(&mut self, entry: Entry, slots: u32) {
         self.entries.push_back(entry);
         self.slots_used += slots;
@@ -377,14 +354,6 @@ impl Inbox {
 #[allow(clippy::cast_possible_truncation)] // as it says
 fn low32(number: usize) -> u32 {
     number as u32
-}
-
-fn last_record(payload: &[u8]) -> Option<Record> {
-    let mut last = None;
-    while let Some(record) = record_at(payload, last.as_ref().map_or(0, |last: &Record| last.range.end)) {
-        last = Some(record);
-    }
-    last
 }
 
 fn copy(source: &[u8], buffer: &mut [u8]) -> (usize, usize) {

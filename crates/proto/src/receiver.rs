@@ -1,19 +1,19 @@
 //! The receiving half: which numbers have come, what the peer may still send, and when to acknowledge.
 
+mod answers;
+
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use weft_base::{Seq, limits};
-use weft_wire::{FarSack, Reason, Sack, Segments};
+use weft_base::Seq;
+use weft_wire::{Reason, Segments};
 
 use crate::inbox::{Inbox, Rules};
 use crate::numbers::NumberSet;
+pub(crate) use answers::AckDue;
 
 /// Least value of RCV.MAX (section 1, "Variables of a connection").
 const MAX_WINDOW_MIN: u64 = 64;
-/// The first number after RCV.NXT that SACK does not reach.
-const FAR: usize = limits::SACK_BITS as usize + 1;
-
 /// Where a number stands against the window (CDP-SEQ-8 to -11).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
@@ -52,17 +52,6 @@ pub(crate) struct Stored {
 struct Arrival {
     payload: Bytes,
     eom: bool,
-}
-
-/// When the next acknowledgement must go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum AckDue {
-    /// None is owed.
-    No,
-    /// By ACK_DELAY.
-    Later,
-    /// With the next packet, or alone.
-    Now,
 }
 
 #[derive(Clone, Debug)]
@@ -159,10 +148,6 @@ impl Receiver {
 
     pub(crate) fn discarded(&self) -> u32 {
         self.discarded
-    }
-
-    pub(crate) fn ce_count(&self) -> u32 {
-        self.ce_count
     }
 
     /// [CDP-SEQ-8] current is RCV.NXT − RCV.MAX ≤ s ≤ RCV.EDGE + 1, in serial order.
@@ -280,45 +265,6 @@ impl Receiver {
         Ok(bytes)
     }
 
-    /// Notes one DAT that must be acknowledged.
-    fn note_data(&mut self, at_once: bool) {
-        self.dat_since_ack += 1;
-        // [CDP-ACK-8] every second DAT at once; [CDP-ACK-9] any other within ACK_DELAY
-        if at_once || self.dat_since_ack >= 2 {
-            self.ack_due = AckDue::Now;
-        } else if self.ack_due == AckDue::No {
-            self.ack_due = AckDue::Later;
-        }
-    }
-
-    /// A DAT whose number came before: acknowledge again.
-    pub(crate) fn note_duplicate(&mut self) {
-        self.ack_due = AckDue::Now;
-    }
-
-    /// An acknowledgement must go with the next turn.
-    pub(crate) fn request_ack(&mut self) {
-        self.ack_due = AckDue::Now;
-    }
-
-    pub(crate) fn ack_due(&self) -> AckDue {
-        self.ack_due
-    }
-
-    /// A DAT came with or without CE.
-    pub(crate) fn note_congestion(&mut self, ce: bool) {
-        if ce {
-            self.ce_count = self.ce_count.wrapping_add(1);
-            // [CDP-CC-4] ECE is 1 in the next packet with ACK=1
-            self.ece_due = true;
-        }
-        // [CDP-ACK-8] a change of CE is acknowledged at once
-        if ce != self.ce_last {
-            self.ce_last = ce;
-            self.ack_due = AckDue::Now;
-        }
-    }
-
     /// Keeps a FIN; it takes effect by [`Receiver::take_fin`].
     pub(crate) fn store_fin(&mut self, s: Seq) {
         // [CDP-ACK-8] a FIN is acknowledged at once
@@ -369,55 +315,6 @@ impl Receiver {
             self.ack_due = AckDue::Now;
         }
         result
-    }
-
-    /// The window to put into a packet that is being emitted and that acknowledges `acknowledged`, in the unit of the
-    /// field (CDP-WND-1, -3, -4).
-    pub(crate) fn grant(&mut self, acknowledged: Seq) -> u16 {
-        let free = self.slots.saturating_sub(self.inbox.slots_used());
-        // [CDP-WND-3] the right edge does not move back
-        self.edge = self.edge.later(self.nxt + u64::from(free));
-        let window = self.edge.distance_from(self.nxt);
-        self.max_window = self.max_window.max(window);
-        // [CDP-WND-4] rounded down
-        let told = self.edge.distance_from(acknowledged);
-        let field = u16::try_from(told >> self.scale).unwrap_or(u16::MAX);
-        self.told_edge = self.told_edge.later(acknowledged + (u64::from(field) << self.scale));
-        field
-    }
-
-    /// The number to acknowledge; `fin_held` keeps the FIN back (CDP-ST-F).
-    pub(crate) fn ack_number(&self, fin_held: bool) -> Seq {
-        if fin_held { self.nxt - 1 } else { self.nxt }
-    }
-
-    /// An acknowledgement has gone; returns whether it must carry ECE (CDP-CC-4).
-    pub(crate) fn acknowledged(&mut self) -> bool {
-        self.ack_due = AckDue::No;
-        self.dat_since_ack = 0;
-        std::mem::take(&mut self.ece_due)
-    }
-
-    pub(crate) fn is_holding(&self) -> bool {
-        !self.named.is_empty()
-    }
-
-    /// [CDP-SACK-2] The bitmap of numbers held after RCV.NXT; `None` if nothing is held within its reach.
-    pub(crate) fn sack(&self) -> Option<Sack> {
-        // [CDP-SACK-1] bit i stands for ACK number + 1 + i
-        let sack = Sack::from_words(std::array::from_fn(|word| self.named.word(1 + 64 * word)));
-        (!sack.is_empty()).then_some(sack)
-    }
-
-    /// [CDP-SACK-6] What is held further on; where that is more than one piece, [CDP-SACK-7] one after another.
-    pub(crate) fn far_sack(&mut self) -> Option<FarSack> {
-        let last = self.named.last().filter(|last| *last >= FAR)?;
-        let next = usize::try_from(self.next_piece.distance_from(self.nxt)).unwrap_or(usize::MAX);
-        let from = if (FAR..=last).contains(&next) { next } else { FAR };
-        let words = ((last - from) / 64 + 1).min(FarSack::BITS_MAX as usize / 64);
-        self.next_piece = self.nxt + (from + 64 * words) as u64;
-        let offset = u32::try_from(from - 1).ok()?;
-        Some(FarSack::new(offset, (0..words).map(|word| self.named.word(from + 64 * word))))
     }
 
     /// Whether the last moment of silence makes a difference: nothing waits to be read.

@@ -25,11 +25,14 @@ use std::time::Duration;
 
 use weft_base::Instant;
 
-use super::noise::{Losses, NOISE_MAX, Noise};
+use super::noise::{Losses, Noise};
 use super::path::{Bandwidth, Clumps, Round};
 use super::standing::Standing;
 use super::{Ack, Controller, Loss, WINDOW_MAX};
+use phases::Phase;
 
+mod answer;
+mod phases;
 #[cfg(test)]
 mod tests;
 
@@ -46,38 +49,11 @@ const WINDOW_GAIN: f64 = 2.0;
 const WINDOW_FLOOR: f64 = 4.0;
 /// Time for which the window lets an engine be away without the sender running dry.
 const ABSENCE: Duration = Duration::from_micros(200);
-/// The path counts as full after this many rounds in which the rate did not grow by a quarter.
-const FULL_ROUNDS: u32 = 3;
-const FULL_GROWTH: f64 = 1.25;
-/// A rate that grows by this much in a round of probing is worth another such round.
-const UP_GROWTH: f64 = 1.1;
-/// Part of what was in flight, and of the rate, that is kept when a round was congested.
-const KEPT: f64 = 0.85;
-const RATE_KEPT: f64 = 0.7;
-/// Less than this part of the known rate is too little to fill a queue.
-const QUIET: f64 = 0.9;
-/// Rounds in each phase at most, should its goal be out of reach.
-const DRAIN_ROUNDS: u32 = 4;
-const UP_ROUNDS: u32 = 4;
-const DOWN_ROUNDS: u32 = 2;
-/// Rounds between two probes, at least and at most. They vary by up to three, so that flows do not probe in step.
-const CRUISE_ROUNDS: (u32, u32) = (6, 48);
 /// How long the queue may go without being seen empty, a hundred round trips within these bounds, and how long it is
 /// then kept so, at least. Flows that see it empty together count from the same moment, so they come to empty it
 /// together.
 const EMPTY_WITHIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 const EMPTY_FOR: Duration = Duration::from_millis(1);
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
-    Startup,
-    Drain,
-    Cruise,
-    Up,
-    Down,
-    /// With the time at which it may end, once little enough is in flight.
-    ProbeRtt(Option<Instant>),
-}
 
 /// What congestion changes, so that an error can be undone.
 #[derive(Clone, Copy, Debug)]
@@ -193,64 +169,6 @@ impl Model {
         self.clumps.handle_ack(ack, self.rate());
     }
 
-    fn enter(&mut self, phase: Phase, rounds: u32) {
-        self.phase = phase;
-        self.rounds_left = rounds;
-    }
-
-    /// Share of lost packets that is no sign of congestion. A rate that doubled in spite of losses is not bounded by them.
-    /// Nor is one in Startup without a queue to be seen: almost three times what is known to arrive would make one. Nor one
-    /// beside others who answer none.
-    fn tolerated(&self) -> f64 {
-        let is_starting =
-            self.phase == Phase::Startup && (self.rounds_below_goal == 0 || self.noise.is_short());
-        if is_starting || self.standing.is_foreign() { NOISE_MAX } else { self.noise.tolerated() }
-    }
-
-    /// Whether less is sent than the path is known to carry, so that losses are not our doing.
-    fn is_quiet(&self) -> bool {
-        let known = QUIET * self.bandwidth.get();
-        match self.phase {
-            Phase::Startup | Phase::Up => false,
-            Phase::Drain | Phase::Down | Phase::ProbeRtt(_) => true,
-            Phase::Cruise => {
-                let held = known * self.min_rtt.unwrap_or_default().as_secs_f64();
-                self.bounds.rate < known || self.bounds.ceiling < held
-            }
-        }
-    }
-
-    /// Tries for more than is known to be there.
-    fn enter_up(&mut self) {
-        self.bandwidth.end_cycle();
-        self.judged = None;
-        self.bounds.rate = f64::INFINITY;
-        if self.standing.is_foreign() {
-            self.bounds = UNBOUNDED;
-        }
-        self.step = (self.held_by_path().sqrt() / 2.0).max(1.0);
-        self.goal = self.bandwidth.get() * UP_GROWTH;
-        self.enter(Phase::Up, UP_ROUNDS);
-    }
-
-    /// Rounds without a probe: few if the last one found something. Otherwise as many as packets are held by the path,
-    /// within bounds: the share that a probe costs others then does not grow with the flow that probes.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a float conversion saturates
-    fn enter_cruise(&mut self, now: Instant) {
-        let (least, most) = CRUISE_ROUNDS;
-        let rounds = if self.is_congested { self.held_by_path() } else { 0.0 };
-        // The low bits of a nanosecond clock are as good as a die; nobody has anything to gain from guessing them.
-        let vary = u32::try_from(now.as_nanos() / 1_024 % 4).unwrap_or(0);
-        self.enter(Phase::Cruise, (rounds as u32).clamp(least, most) + vary);
-    }
-
-    /// Empties the queue, unless that is being done or nothing is known yet.
-    fn enter_probe_rtt(&mut self) {
-        if !matches!(self.phase, Phase::Startup | Phase::ProbeRtt(_)) {
-            self.enter(Phase::ProbeRtt(None), 0);
-        }
-    }
-
     fn end_round(&mut self, now: Instant, round: &Round) {
         self.clumps.end_round();
         self.rounds_left = self.rounds_left.saturating_sub(1);
@@ -272,99 +190,6 @@ impl Model {
             Phase::Drain | Phase::Down if self.rounds_left == 0 => self.enter_cruise(now),
             Phase::Cruise if self.rounds_left == 0 => self.enter_up(),
             Phase::Drain | Phase::Down | Phase::Cruise | Phase::ProbeRtt(_) => {}
-        }
-    }
-
-    /// Answers a congested round, and with it everything that was sent before `now`.
-    fn react(&mut self, now: Instant, round: &Round) {
-        if self.is_quiet() {
-            self.standing.note_reaction();
-        }
-        self.before = self.bounds;
-        self.reacted_at = now;
-        let losses = std::mem::take(&mut self.losses).with(round);
-        self.judged = (!round.is_marked && self.noise.is_short()).then_some(losses);
-        let is_probing = matches!(self.phase, Phase::Startup | Phase::Up);
-        if !is_probing {
-            self.bounds.rate = (self.rate() * RATE_KEPT).max(round.rate(now).min(self.rate()));
-        }
-        let peak = round.in_flight_max.min(self.bounds.ceiling);
-        self.bounds.ceiling = (peak * KEPT).max(WINDOW_FLOOR);
-        match self.phase {
-            Phase::Startup => self.enter(Phase::Drain, DRAIN_ROUNDS),
-            Phase::Up => {
-                self.is_congested = true;
-                self.enter(Phase::Down, DOWN_ROUNDS);
-            }
-            Phase::Drain | Phase::Cruise | Phase::Down | Phase::ProbeRtt(_) => {}
-        }
-    }
-
-    /// Whether what was lost since, while little was sent, explains the losses answered last.
-    fn was_noise(&self) -> bool {
-        self.judged.is_some_and(|losses| !losses.is_more_than(self.noise.tolerated()))
-    }
-
-    /// The losses answered last were noise: the answer is taken back, and the probe that it ended goes on.
-    fn acquit(&mut self) {
-        self.undo();
-        self.is_congested = false;
-        self.enter_up();
-    }
-
-    /// Takes the last answer back.
-    fn undo(&mut self) {
-        self.judged = None;
-        self.bounds.ceiling = self.bounds.ceiling.max(self.before.ceiling);
-        self.bounds.rate = self.bounds.rate.max(self.before.rate);
-    }
-
-    /// While more is tried than the path is known to carry, congestion does not wait for the end of the round.
-    fn react_early(&mut self, now: Instant) {
-        if matches!(self.phase, Phase::Startup | Phase::Up)
-            && self.losses.is_congested_with(&self.round, self.tolerated())
-        {
-            let round = self.round.cut(now);
-            self.react(now, &round);
-        }
-    }
-
-    /// Startup ends when three rounds in a row did not bring a quarter more.
-    fn judge_fullness(&mut self, round: &Round) {
-        let rate = self.bandwidth.get();
-        if rate >= self.goal {
-            self.goal = rate * FULL_GROWTH;
-            self.rounds_below_goal = 0;
-        } else if !round.is_app_limited {
-            self.rounds_below_goal += 1;
-        }
-        if self.rounds_below_goal >= FULL_ROUNDS {
-            self.enter(Phase::Drain, DRAIN_ROUNDS);
-        }
-    }
-
-    /// A probe goes on while it brings more, or until what is in flight shows that it brings nothing. What was in the
-    /// way of it is the ceiling, if that was reached.
-    fn judge_probe(&mut self, round: &Round) {
-        let is_full = round.in_flight_max >= UP_GAIN * self.held_by_path() + WINDOW_FLOOR;
-        if round.in_flight_max >= 0.95 * self.bounds.ceiling {
-            self.bounds.ceiling += self.step;
-            self.step *= 2.0;
-            if !is_full {
-                self.rounds_left = UP_ROUNDS;
-                return;
-            }
-        }
-        let rate = self.bandwidth.get();
-        if rate >= self.goal {
-            self.goal = rate * UP_GROWTH;
-            self.rounds_left = UP_ROUNDS;
-            return;
-        }
-        // The first round to end began before the probe did.
-        if self.rounds_left == 0 || (is_full && self.rounds_left + 2 <= UP_ROUNDS) {
-            self.is_congested = false;
-            self.enter(Phase::Down, DOWN_ROUNDS);
         }
     }
 
