@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use weft_fiber::{BindError, DetachError, Fiber, Handle, JoinError, Joiner, Runtime, SpawnError};
+use weft_fiber::{DetachError, Fiber, Handle, JoinError, Joiner, Runtime};
 
 use weft_socket::stat::Offer;
 
@@ -86,51 +86,6 @@ pub(crate) fn timed_out() -> Failure {
 
 fn not_a_fiber(error: impl std::fmt::Display) -> Failure {
     Failure::new(libc::EPERM, error)
-}
-
-impl From<SpawnError> for Failure {
-    fn from(error: SpawnError) -> Self {
-        let errno = match error {
-            SpawnError::Limit { .. } => libc::EAGAIN,
-            SpawnError::Stack { .. } => libc::ENOMEM,
-            SpawnError::ShutDown => libc::ESHUTDOWN,
-            SpawnError::NotAFiber | SpawnError::NoSuchWorker { .. } | _ => libc::EINVAL,
-        };
-        // EAGAIN has no sentence of its own elsewhere; here it is no call that would wait.
-        Self { errno, sentence: error.to_string() }
-    }
-}
-
-impl From<JoinError> for Failure {
-    fn from(error: JoinError) -> Self {
-        let errno = match error {
-            JoinError::Cancelled => libc::ENODATA,
-            JoinError::Detached => libc::EINVAL,
-            JoinError::StackOverflow { .. } => libc::EOVERFLOW,
-            JoinError::Itself => libc::EDEADLK,
-            JoinError::TimedOut => libc::ETIMEDOUT,
-            JoinError::Panicked(_) | JoinError::Taken | _ => libc::EIO,
-        };
-        Self::new(errno, error)
-    }
-}
-
-impl From<DetachError> for Failure {
-    fn from(error: DetachError) -> Self {
-        let errno = match error {
-            DetachError::Joined => libc::EBUSY,
-            DetachError::Ended => libc::ESRCH,
-            DetachError::Detached | DetachError::Attached | _ => libc::EALREADY,
-        };
-        Self::new(errno, error)
-    }
-}
-
-impl From<BindError> for Failure {
-    fn from(error: BindError) -> Self {
-        let errno = if let BindError::Started { .. } = error { libc::EBUSY } else { libc::EINVAL };
-        Self::new(errno, error)
-    }
 }
 
 /// Starts the workers of this process.

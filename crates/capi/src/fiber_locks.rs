@@ -3,119 +3,16 @@
 //! The objects lie in memory of the caller, opaque, and carry a mark that `_init` writes: an object without it is EINVAL.
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
-use weft_fiber::{Barrier, Condition, ConditionError, Condvar, Fiber, Mutex, Semaphore, shared};
+use weft_fiber::{Barrier, Condition, ConditionError, Condvar, Semaphore, shared};
 
 use crate::boundary::{Failure, call};
 use crate::fiber::{deadline, timed_out};
+use crate::fiber_objects::{OwnedMutex, make, object};
 
 /// Bytes of an opaque object.
 pub const FIBER_OBJECT_SIZE: usize = 64;
-
-/// An object in memory of the caller.
-#[derive(Debug)]
-#[repr(C)]
-struct Marked<T> {
-    mark: AtomicU64,
-    value: T,
-}
-
-/// The kinds of object, each with its mark.
-trait Object {
-    const MARK: u64;
-}
-
-/// A mutex that knows its holder.
-struct OwnedMutex {
-    mutex: Mutex<()>,
-    owner: AtomicU64,
-}
-
-impl Object for OwnedMutex {
-    const MARK: u64 = 0x6d75_7465_7820_3031;
-}
-impl Object for Semaphore {
-    const MARK: u64 = 0x7365_6d61_7068_3031;
-}
-impl Object for Condvar {
-    const MARK: u64 = 0x636f_6e64_7661_3031;
-}
-impl Object for Barrier {
-    const MARK: u64 = 0x6261_7272_6965_3031;
-}
-
-/// Makes an object at `place`.
-///
-/// # Safety
-/// `place` is NULL or `FIBER_OBJECT_SIZE` writable bytes, aligned for a `uint64_t`, that nobody uses as an object.
-unsafe fn make<T: Object>(place: *mut c_void, value: T) -> c_int {
-    const { assert!(size_of::<Marked<T>>() <= FIBER_OBJECT_SIZE) };
-    call(|| {
-        if place.is_null() || !place.cast::<Marked<T>>().is_aligned() {
-            return Err(Failure::new(libc::EFAULT, "the object is NULL or not aligned to 8 bytes"));
-        }
-        // SAFETY: not NULL, aligned, large enough, and nobody else's by the contract of this function.
-        unsafe { place.cast::<Marked<T>>().write(Marked { mark: AtomicU64::new(T::MARK), value }) };
-        Ok(0)
-    })
-}
-
-/// The object at `place`.
-///
-/// # Safety
-/// `place` is NULL or `FIBER_OBJECT_SIZE` readable bytes that stay where they are during the call.
-unsafe fn object<'a, T: Object>(place: *const c_void) -> Result<&'a T, Failure> {
-    let place = place.cast::<Marked<T>>();
-    if place.is_null() || !place.is_aligned() {
-        return Err(Failure::new(libc::EFAULT, "the object is NULL or not aligned to 8 bytes"));
-    }
-    // SAFETY: not NULL and aligned; the first word may be read whatever the bytes are.
-    let mark = unsafe { &*place.cast::<AtomicU64>() };
-    if mark.load(Ordering::Acquire) != T::MARK {
-        return Err(Failure::invalid(
-            "the object is not of this kind, or was never initialised; call its _init",
-        ));
-    }
-    // SAFETY: the mark says that `make` wrote this object.
-    Ok(unsafe { &(*place).value })
-}
-
-/// Who holds a mutex: the fiber's number, or a thread's with a bit that no fiber has.
-fn holder() -> u64 {
-    std::thread_local!(static THREAD: u8 = const { 0 });
-    Fiber::current()
-        .map_or_else(|| THREAD.with(|it| std::ptr::from_ref(it).addr() as u64) | 1 << 63, |it| it.id())
-}
-
-impl OwnedMutex {
-    fn lock(&self, timeout_ns: i64) -> Result<(), Failure> {
-        let me = holder();
-        if self.owner.load(Ordering::Relaxed) == me {
-            return Err(Failure::new(libc::EDEADLK, "the caller holds this mutex already; unlock it first"));
-        }
-        let guard = match deadline(timeout_ns) {
-            None => Some(self.mutex.lock()),
-            Some(deadline) => self.mutex.lock_until(deadline),
-        };
-        std::mem::forget(guard.ok_or_else(timed_out)?);
-        self.owner.store(me, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// The guard that `lock` forgot.
-    fn guard(&self) -> Result<weft_fiber::MutexGuard<'_, ()>, Failure> {
-        if self.owner.load(Ordering::Relaxed) != holder() {
-            return Err(Failure::new(
-                libc::EPERM,
-                "the caller does not hold this mutex; its holder unlocks it",
-            ));
-        }
-        self.owner.store(0, Ordering::Relaxed);
-        // SAFETY: the owner is the caller, who has locked it; the guard was forgotten there.
-        Ok(unsafe { self.mutex.make_guard() })
-    }
-}
 
 /// Makes a mutex.
 ///
@@ -124,7 +21,7 @@ impl OwnedMutex {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fiber_mutex_init(mutex: *mut c_void) -> c_int {
     // SAFETY: the contract of this function.
-    unsafe { make(mutex, OwnedMutex { mutex: Mutex::new(()), owner: AtomicU64::new(0) }) }
+    unsafe { make(mutex, OwnedMutex::new()) }
 }
 
 /// Locks a mutex.
@@ -218,8 +115,7 @@ pub unsafe extern "C" fn fiber_cond_wait(
             None => (condition.wait(guard), true),
             Some(deadline) => condition.wait_until(guard, deadline),
         };
-        std::mem::forget(guard);
-        mutex.owner.store(holder(), Ordering::Relaxed);
+        mutex.keep(guard);
         if was_notified { Ok(0) } else { Err(timed_out()) }
     })
 }
