@@ -1,5 +1,7 @@
 //! A runtime: some workers, and what they share.
 
+mod handle;
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -18,6 +20,7 @@ use crate::stack::pool::{Pool, Returned, region_size};
 use crate::transport::{self, Drivers};
 use crate::worker::{self, Worker};
 use crate::{block::Block, stack::overflow};
+pub use handle::Handle;
 
 /// How long a runtime that shuts down waits for its cancelled fibers.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -325,65 +328,6 @@ impl Drop for Runtime {
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.handle().fmt(f)
-    }
-}
-
-/// A way to a runtime that does not keep it running.
-#[derive(Clone)]
-pub struct Handle(pub(crate) Arc<Shared>);
-
-impl Handle {
-    /// Spawns a fiber there.
-    ///
-    /// # Errors
-    ///
-    /// [`SpawnError::ShutDown`] if the runtime has been shut down; the others as for [`Runtime::spawn`].
-    pub fn spawn<T: Send + 'static>(
-        &self,
-        body: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<JoinHandle<T>, SpawnError> {
-        Spawn::new().spawn_on(self, body)
-    }
-
-    /// The number of workers.
-    #[must_use]
-    pub fn workers(&self) -> usize {
-        self.0.workers.len()
-    }
-
-    /// How many fibers live.
-    #[must_use]
-    pub fn live(&self) -> u64 {
-        self.0.live()
-    }
-
-    /// The fibers that live, with their names and states.
-    #[must_use]
-    pub fn list(&self) -> Vec<crate::Listed> {
-        crate::listing::list(&self.0)
-    }
-
-    /// The same with the calls on the stacks of those that wait or are ready.
-    ///
-    /// The workers stand still for some microseconds a fiber, of which the first 1,000 are looked at; one that is busy in a fiber is
-    /// waited for, a second at most. The names of functions are looked up afterwards: that takes a fraction of a second the
-    /// first time.
-    #[must_use]
-    pub fn list_with_frames(&self) -> Vec<crate::Listed> {
-        crate::listing::list_with_frames(&self.0)
-    }
-
-    /// Whether all fibers that live wait for each other; if so, with the calls on their stacks.
-    #[must_use]
-    pub fn deadlock(&self) -> Option<crate::Deadlock> {
-        crate::listing::deadlock(&self.0)
-    }
-}
-
-impl fmt::Debug for Handle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Runtime");
-        shown.field("workers", &self.workers()).field("live", &self.live()).finish_non_exhaustive()
     }
 }
 
