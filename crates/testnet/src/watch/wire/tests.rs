@@ -1,7 +1,7 @@
 //! Each rule of the watch is broken once: a watch that stays silent fails here.
 
 use weft_base::{Address, FlowKey, NodeId, Port, Seq};
-use weft_wire::{Emit, Encapsulation, Header, Tlvs, emit};
+use weft_wire::{Emit, Encapsulation, FarSack, Header, Sack, Tlvs, emit};
 
 use super::*;
 
