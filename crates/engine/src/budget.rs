@@ -30,8 +30,17 @@ impl Budget {
     /// The most slots for packets of `packet_bytes` that one connection may get at present; where there is no memory for
     /// so few it is refused.
     pub(crate) fn slots_max(&self, packet_bytes: usize) -> u32 {
+        self.share(packet_bytes).max(RECEIVE_SLOTS_MIN)
+    }
+
+    /// Whether a connection's share of what is left is a window of packets of `packet_bytes`.
+    pub(crate) fn has_share(&self, packet_bytes: usize) -> bool {
+        self.share(packet_bytes) >= RECEIVE_SLOTS_MIN
+    }
+
+    fn share(&self, packet_bytes: usize) -> u32 {
         let left = self.windows_max().saturating_sub(self.promised());
-        u32::try_from(left / SHARE / packet_bytes).unwrap_or(u32::MAX).max(RECEIVE_SLOTS_MIN)
+        u32::try_from(left / SHARE / packet_bytes).unwrap_or(u32::MAX)
     }
 
     /// Reserves exactly so many bytes for windows, or nothing.
@@ -94,6 +103,15 @@ mod tests {
     }
 
     /// Windows leave a quarter to messages of several packets, which may take all that is left.
+    #[test]
+    fn a_share_is_a_window_of_small_packets_longer_than_of_large_ones() {
+        let budget = Budget::new(4 * 16 * SHARE * 1_000 / 3);
+        assert!(budget.has_share(1_000) && !budget.has_share(1_001));
+        assert!(budget.reserve_windows(1_000));
+        assert!(!budget.has_share(1_000) && budget.has_share(999));
+        assert_eq!(budget.slots_max(1_000), RECEIVE_SLOTS_MIN, "nobody is refused for it");
+    }
+
     #[test]
     fn windows_leave_some_to_messages() {
         let budget = Budget::new(1_000);

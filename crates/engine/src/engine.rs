@@ -151,10 +151,10 @@ impl Engine {
         self.core.ports.iter().filter_map(|port| port.lanes.as_ref()).map(Lanes::waiting).sum()
     }
 
-    /// The largest data segment of the links, in bytes.
+    /// The largest data segment that the links carry to every peer, in bytes.
     #[must_use]
     pub fn mss(&self) -> u16 {
-        self.core.ports.iter().map(|port| port.info.mss).min().unwrap_or(weft_base::limits::MSS_MIN)
+        self.core.mss()
     }
 
     /// Now, on the engine's clock.

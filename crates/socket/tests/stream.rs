@@ -9,7 +9,8 @@ use std::net::SocketAddr;
 use std::thread;
 
 use common::{PATIENCE, Pair, pattern, read_exactly, wait_until};
-use weft_socket::{Bytes, CongestionControl, Node, Options, Stream};
+use weft_socket::link::{Link, Udp};
+use weft_socket::{Bytes, CongestionControl, Node, Options, Socket, Stream};
 
 /// [CDP-SVC-2] [CDP-STR-1] Data is delivered in order, once, without loss.
 #[test]
@@ -210,12 +211,31 @@ fn a_stream_reads_and_writes_like_a_file() {
 /// By default a node has all addresses of its host; where its peer does too, packets are what the loopback interface carries.
 #[test]
 fn within_a_host_packets_are_large_whatever_addresses_the_nodes_have() {
-    let (server, client) = (Node::open().unwrap(), Node::open().unwrap());
-    let listener = server.listen(0, &Options::stream()).unwrap();
-    let at = SocketAddr::from(([127, 0, 0, 1], server.underlay().port()));
-    let connected = client.connect((at, listener.local_address().port), &Options::stream()).unwrap();
-    let accepted = listener.accept().unwrap();
-    wait_until("both have proved a large size", || {
-        [&connected, &accepted].iter().all(|end| end.stats().mss > 16_000)
+    let (_nodes, ends) = within_a_host(1 << 30);
+    wait_until("both have proved a large size", || ends.iter().all(|end| end.stats().mss > 16_000));
+}
+
+/// [CDP-LIM-13] Large packets are for who has the memory; nobody is refused for their sake.
+#[test]
+fn where_memory_is_short_packets_within_a_host_are_not_large() {
+    let elsewhere = Udp::bind(SocketAddr::from(([0, 0, 0, 0], 0))).unwrap().info().mss;
+    let (_nodes, [connected, accepted]) = within_a_host(16 << 20);
+    let data = pattern(1 << 20, 5);
+    thread::scope(|scope| {
+        scope.spawn(|| assert!(read_exactly(&accepted, data.len()) == data));
+        connected.send(&data).unwrap();
     });
+    assert!([connected, accepted].iter().all(|end| end.stats().mss <= elsewhere));
+}
+
+/// Two nodes that have all addresses of this host and so much memory, and a connection between them.
+fn within_a_host(memory_bytes: usize) -> ([Node; 2], [Socket; 2]) {
+    let [server, client] =
+        [(); 2].map(|()| Node::builder().memory_bytes(memory_bytes).open().expect("a node"));
+    let listener = server.listen(0, &Options::stream()).expect("a listener");
+    let at = SocketAddr::from(([127, 0, 0, 1], server.underlay().port()));
+    let connected =
+        client.connect((at, listener.local_address().port), &Options::stream()).expect("a connection");
+    let accepted = listener.accept().expect("its other end");
+    ([server, client], [connected, accepted])
 }
