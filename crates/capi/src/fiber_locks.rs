@@ -1,6 +1,4 @@
 //! What fibers in C wait for: mutex, semaphore, condition variable, barrier, words, functions (`fiber.h`).
-//!
-//! The objects lie in memory of the caller, opaque, and carry a mark that `_init` writes: an object without it is EINVAL.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::AtomicU64;
@@ -10,9 +8,6 @@ use weft_fiber::{Barrier, Condition, ConditionError, Condvar, Semaphore, shared}
 use crate::boundary::{Failure, call};
 use crate::fiber::{deadline, timed_out};
 use crate::fiber_objects::{OwnedMutex, make, object};
-
-/// Bytes of an opaque object.
-pub const FIBER_OBJECT_SIZE: usize = 64;
 
 /// Makes a mutex.
 ///

@@ -7,7 +7,9 @@ use weft_fiber::{Barrier, Condvar, Fiber, Mutex, MutexGuard, Semaphore};
 
 use crate::boundary::{Failure, call};
 use crate::fiber::{deadline, timed_out};
-use crate::fiber_locks::FIBER_OBJECT_SIZE;
+
+/// Bytes of an opaque object.
+pub const FIBER_OBJECT_SIZE: usize = 64;
 
 /// An object in memory of the caller.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weft_fiber::OnceCell;
 
 use crate::boundary::{Failure, call};
-use crate::fiber_locks::FIBER_OBJECT_SIZE;
+use crate::fiber_objects::FIBER_OBJECT_SIZE;
 
 const FRESH: u64 = 0;
 const BEING_MADE: u64 = 1;

@@ -61,11 +61,12 @@ pub use fiber::{
 pub use fiber_create::{FIBER_ARGS_MAX, FIBER_DETACHED, FIBER_ROAMS, FiberAttr, fiber_create_array};
 pub use fiber_list::{fiber_list, fiber_list_frames, fiber_list_on_signal};
 pub use fiber_locks::{
-    FIBER_EQUAL, FIBER_LESS, FIBER_NOT_EQUAL, FIBER_NOT_LESS, FIBER_OBJECT_SIZE, fiber_barrier_init,
-    fiber_barrier_wait, fiber_cond_broadcast, fiber_cond_init, fiber_cond_signal, fiber_cond_wait,
-    fiber_mutex_init, fiber_mutex_lock, fiber_mutex_unlock, fiber_sem_init, fiber_sem_post, fiber_sem_wait,
-    fiber_wait_until, fiber_wait_words, fiber_word_lock, fiber_word_unlock,
+    FIBER_EQUAL, FIBER_LESS, FIBER_NOT_EQUAL, FIBER_NOT_LESS, fiber_barrier_init, fiber_barrier_wait,
+    fiber_cond_broadcast, fiber_cond_init, fiber_cond_signal, fiber_cond_wait, fiber_mutex_init,
+    fiber_mutex_lock, fiber_mutex_unlock, fiber_sem_init, fiber_sem_post, fiber_sem_wait, fiber_wait_until,
+    fiber_wait_words, fiber_word_lock, fiber_word_unlock,
 };
+pub use fiber_objects::FIBER_OBJECT_SIZE;
 pub use fiber_once::{FiberOnce, fiber_once};
 pub use fiber_storage::{FIBER_KEYS_MAX, fiber_key_create, fiber_key_get, fiber_key_set};
 pub use node::{

@@ -1,4 +1,5 @@
-//! Packets come to their connection: by the path they should, from elsewhere, or for one that is over and makes way.
+//! Packets come to their connection: by the path they should, from elsewhere, or for one that is over and makes way, to them or to
+//! a new one.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

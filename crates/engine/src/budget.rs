@@ -104,15 +104,6 @@ mod tests {
 
     /// Windows leave a quarter to messages of several packets, which may take all that is left.
     #[test]
-    fn a_share_is_a_window_of_small_packets_longer_than_of_large_ones() {
-        let budget = Budget::new(4 * 16 * SHARE * 1_000 / 3);
-        assert!(budget.has_share(1_000) && !budget.has_share(1_001));
-        assert!(budget.reserve_windows(1_000));
-        assert!(!budget.has_share(1_000) && budget.has_share(999));
-        assert_eq!(budget.slots_max(1_000), RECEIVE_SLOTS_MIN, "nobody is refused for it");
-    }
-
-    #[test]
     fn windows_leave_some_to_messages() {
         let budget = Budget::new(1_000);
         assert!(!budget.reserve_windows(751));
@@ -122,6 +113,15 @@ mod tests {
         budget.release(750);
         assert!(budget.reserve_bytes(750));
         assert!(!budget.reserve_windows(1));
+    }
+
+    #[test]
+    fn large_packets_end_before_small_ones_do() {
+        let budget = Budget::new(4 * 16 * SHARE * 1_000 / 3);
+        assert!(budget.has_share(1_000) && !budget.has_share(1_001));
+        assert!(budget.reserve_windows(1_000));
+        assert!(!budget.has_share(1_000) && budget.has_share(999));
+        assert_eq!(budget.slots_max(1_000), RECEIVE_SLOTS_MIN, "nobody is refused for it");
     }
 
     #[test]

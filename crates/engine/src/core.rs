@@ -1,13 +1,11 @@
 //! What all ports and threads of an engine share.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use weft_base::Port as CdpPort;
-use weft_base::limits::MSS_MIN;
 use weft_proto::Config;
 use weft_proto::limiter::EchoResetLimiter;
 use weft_sync::scheduler::Driver;
@@ -56,18 +54,6 @@ impl Core {
     pub(crate) fn port(&self, index: usize) -> &Port {
         // A slot's home is always the index of a port, and there is at least one.
         self.ports.get(index).unwrap_or(&self.ports[0])
-    }
-
-    /// The largest data segment for a connection with `peer`, in bytes: what all links carry there, or, where memory is too short
-    /// for a window of such packets, what they carry everywhere ([CDP-LIM-13]).
-    pub(crate) fn mss_to(&self, peer: SocketAddr) -> u16 {
-        let there = self.ports.iter().map(|port| port.mss_to(peer)).min().unwrap_or(MSS_MIN);
-        if self.budget.has_share(there.into()) { there } else { self.mss() }
-    }
-
-    /// The largest data segment that all links carry everywhere, in bytes.
-    pub(crate) fn mss(&self) -> u16 {
-        self.ports.iter().map(|port| port.info.mss).min().unwrap_or(MSS_MIN)
     }
 
     /// The settings as many connections share them.

@@ -58,6 +58,7 @@ pub mod table;
 mod turn;
 mod waiters;
 pub mod wheel;
+mod window;
 
 pub use engine::{ConnectError, Engine, ListenError, Ready, Target};
 pub use gather::Gather;

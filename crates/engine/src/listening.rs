@@ -13,13 +13,16 @@ use crate::gather::Gather;
 use crate::random;
 use crate::slot::Slot;
 use crate::waiters::{Interest, Waiters, Wake};
+use crate::window::Window;
 
 /// A listener's place in the engine.
 ///
 /// Lock order: `machine` or `queue`, each alone; both are short.
 pub struct Listening {
     address: Address,
-    config: Config,
+    /// As the user wants it; what the links carry everywhere may be less.
+    pub(crate) config: Config,
+    packet_bytes: usize,
     pub(crate) gather: Gather,
     machine: Mutex<Listener>,
     queue: Mutex<VecDeque<Arc<Slot>>>,
@@ -33,12 +36,15 @@ impl Listening {
     pub(crate) fn new(
         address: Address,
         config: Config,
+        link_mss: u16,
         gather: Gather,
         now: Instant,
     ) -> std::io::Result<Self> {
+        let everywhere = Config { link_mss: config.link_mss.min(link_mss), ..config };
         Ok(Self {
             address,
-            machine: Mutex::new(Listener::new(now, &config, key()?)),
+            packet_bytes: everywhere.link_mss.into(),
+            machine: Mutex::new(Listener::new(now, everywhere, key()?)),
             config,
             gather,
             queue: Mutex::default(),
@@ -72,26 +78,25 @@ impl Listening {
         self.queue.lock().len()
     }
 
-    /// The largest data segment of a connection whose packets the links carry up to `link_mss`, in bytes.
-    pub(crate) fn link_mss(&self, link_mss: u16) -> u16 {
-        self.config.link_mss.min(link_mss)
+    /// Bytes of the largest data segment that its peers may send, unless they are near.
+    pub(crate) fn packet_bytes(&self) -> usize {
+        self.packet_bytes
     }
 
-    /// Asks the machine what to make of a packet that no connection claims. A connection that it makes has packets of `link_mss`
-    /// bytes of data at most, and may get at most `slots_max` receive slots, unless fewer are promised already; tells how many
-    /// it gets.
+    /// Asks the machine what to make of a packet that no connection claims. A connection that it makes may get at most `slots_max`
+    /// receive slots, unless fewer are promised already, or what those get that are `near`.
     pub(crate) fn handle_packet(
         &self,
         now: Instant,
         packet: &Packet,
         secret: Secret,
-        link_mss: u16,
         slots_max: u32,
+        near: Option<Window>,
         head: &mut Vec<u8>,
-    ) -> (Verdict, u32) {
+    ) -> Verdict {
         let mut machine = self.machine.lock();
-        machine.set_link_mss(link_mss);
-        let slots = machine.set_receive_slots(slots_max);
+        machine.set_receive_slots(slots_max);
+        machine.set_near(near.map(|near| (near.link_mss, near.slots)));
         // [CDP-CKE-3] the key is replaced at least once an hour
         if machine.wants_key(now)
             && let Ok(key) = key()
@@ -102,7 +107,7 @@ impl Listening {
         if matches!(verdict, Verdict::Embryo(_)) {
             self.half_open.fetch_add(1, Ordering::Relaxed);
         }
-        (verdict, slots)
+        verdict
     }
 
     /// An embryo has finished its open. As for [`Listening::enqueue`].

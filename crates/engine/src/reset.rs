@@ -9,7 +9,7 @@ use weft_base::{Instant, NodeId, Seq};
 use weft_link::SendBatch;
 use weft_proto::{Connection, Secret, Verdict, refusal_of};
 use weft_wire::emit::echo_reset;
-use weft_wire::{Packet, Reason, Trigger};
+use weft_wire::{Kind, Packet, Reason, Trigger};
 
 use crate::core::Core;
 use crate::counters::Drop as Dropped;
@@ -75,12 +75,12 @@ impl Core {
         let Ok(secret) = secret() else { return self.drops.count(Dropped::NoRoom) };
         let start = out.batch.heads_mut().len();
         // [CDP-LIM-13] smaller windows when memory is short
-        let link_mss = listening.link_mss(self.mss_to(from));
-        let slots_max = self.budget.slots_max(link_mss.into());
-        let heads = out.batch.heads_mut();
-        let (verdict, slots) = listening.handle_packet(now, packet, secret, link_mss, slots_max, heads);
-        let bytes = slots as usize * usize::from(link_mss);
-        match verdict {
+        let slots_max = self.budget.slots_max(listening.packet_bytes());
+        let to = (packet.kind() == Kind::Syn)
+            .then(|| self.straight_to(packet.header().source.node, from))
+            .flatten();
+        let near = to.and_then(|to| self.near_window(to, &listening.config));
+        match listening.handle_packet(now, packet, secret, slots_max, near, out.batch.heads_mut()) {
             Verdict::Drop if packet.kind().is_reset() => self.drops.count(Dropped::Listener),
             // [CDP-ST-6]
             Verdict::Drop => self.drops.count(Dropped::AcceptFull),
@@ -90,14 +90,14 @@ impl Core {
                 self.drops.count(Dropped::Listener);
                 self.refuse_by_reset(packet, from, reason, detail, now, out);
             }
-            Verdict::Embryo(connection) => match self.admit(port, listening, *connection, bytes, from) {
+            Verdict::Embryo(connection) => match self.admit(port, listening, *connection, from) {
                 Ok(slot) => self.start(&slot, now, out),
                 Err(reason) => {
                     listening.note_embryo_gone();
                     self.refuse_if(packet, from, reason, now, out);
                 }
             },
-            Verdict::Established(connection) => match self.admit(port, listening, *connection, bytes, from) {
+            Verdict::Established(connection) => match self.admit(port, listening, *connection, from) {
                 Ok(slot) => {
                     self.start(&slot, now, out);
                     out.unaccepted.extend(listening.enqueue(slot, &mut out.wakes));
@@ -123,17 +123,17 @@ impl Core {
         }
     }
 
-    /// Puts a connection that a listener made into the table, if `bytes` can be reserved for its windows; if not it may
+    /// Puts a connection that a listener made into the table, if memory for its window can be reserved; if not it may
     /// tell why.
     fn admit(
         &self,
         port: &Port,
         listening: &Arc<Listening>,
         mut connection: Connection,
-        bytes: usize,
         from: SocketAddr,
     ) -> Result<Arc<Slot>, Option<Reason>> {
         // [CDP-LIM-13] and then refusal
+        let bytes = connection.window_bytes();
         if !self.budget.reserve_windows(bytes) {
             self.drops.count(Dropped::NoRoom);
             return Err(Some(Reason::NO_ROOM));
@@ -153,8 +153,7 @@ impl Core {
     /// How the packets of a connection go whose first packet came from `from`. [CDP-ENC-6] To a node of the cluster they go
     /// where the cluster says.
     fn way_back(&self, connection: &mut Connection, from: SocketAddr) -> Way {
-        let peer = connection.flow().remote.node;
-        let way = self.directory.way(peer).filter(|_| self.directory.is_peer(peer));
+        let way = self.way_to(connection.flow().remote.node);
         if let Some(Way::Side(side)) = &way
             && let Some(path) = side.path_from(from)
         {
@@ -162,6 +161,11 @@ impl Core {
             connection.note_came_by(path);
         }
         way.unwrap_or(Way::Direct(from))
+    }
+
+    /// How packets go to a node of the cluster.
+    pub(crate) fn way_to(&self, node: NodeId) -> Option<Way> {
+        self.directory.way(node).filter(|_| self.directory.is_peer(node))
     }
 
     fn start(&self, slot: &Arc<Slot>, now: Instant, out: &mut Outbox) {

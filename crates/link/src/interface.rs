@@ -154,6 +154,7 @@ pub(crate) fn used_by(local: IpAddr) -> Vec<Interface> {
 /// The addresses of this host, to which packets go by a loopback interface whichever interface has them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct OwnHost {
+    /// In order. That of a link counts whichever link it is of: a peer elsewhere that has it too costs lost probes.
     addresses: Box<[IpAddr]>,
     /// The largest packet between two of them, in bytes.
     pub(crate) mtu: u32,
@@ -165,12 +166,14 @@ impl OwnHost {
         let all = interfaces().unwrap_or_default();
         let mtu =
             all.iter().filter(|interface| interface.is_loopback).map(|interface| interface.mtu).min()?;
-        Some(Self { addresses: all.iter().map(|interface| interface.address).collect(), mtu })
+        let mut addresses: Vec<IpAddr> = all.iter().map(|interface| interface.address).collect();
+        addresses.sort_unstable();
+        Some(Self { addresses: addresses.into(), mtu })
     }
 
     pub(crate) fn has(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        address.is_loopback() || self.addresses.contains(&address)
+        address.is_loopback() || self.addresses.binary_search(&address).is_ok()
     }
 }
 

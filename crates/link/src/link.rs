@@ -39,7 +39,7 @@ pub trait Link: Send + Sync {
     fn info(&self) -> LinkInfo;
 
     /// The largest data segment of a packet to `peer`, in bytes, where the way there is known to carry more than
-    /// [`LinkInfo::mss`]. Cheap, and asked once a connection.
+    /// [`LinkInfo::mss`]. Asked for each packet that may open a connection.
     fn mss_to(&self, _peer: SocketAddr) -> Option<u16> {
         None
     }

@@ -1,5 +1,5 @@
-//! UDP where a real network's limits hold: a network namespace of the test's own, whose loopback interface has an MTU of
-//! 1500 bytes or is slow. Needs the permission to make one; says loudly when it is missing.
+//! UDP where a real network's limits hold: a network namespace of the test's own, with interfaces whose MTU is 1500 bytes, or a
+//! loopback interface that is slow. Needs the permission to make one; says loudly when it is missing.
 
 use std::io;
 use std::process::Command;

@@ -38,9 +38,11 @@ pub struct Listener {
     embryos: usize,
     ready: usize,
     accept_limit: usize,
-    /// Receive slots and bytes of a data segment that the settings give a connection; `config` has what it gets at present.
+    /// Receive slots that the settings give a connection; `config` has what it gets at present.
     receive_slots_max: u32,
-    link_mss_max: u16,
+    /// What a connection gets whose peer is near, and whether that of the next SYN is.
+    near: Arc<Config>,
+    is_near: bool,
 }
 
 impl Listener {
@@ -56,7 +58,8 @@ impl Listener {
             // [CDP-LIM-4] 1..4096
             accept_limit: config.accept_limit.clamp(1, limits::ACCEPT_LIMIT_MAX),
             receive_slots_max: config.receive_slots,
-            link_mss_max: config.link_mss,
+            near: config.clone(),
+            is_near: false,
             config,
         }
     }
@@ -79,11 +82,17 @@ impl Listener {
         slots
     }
 
-    /// Connections made from now on are over a link that carries data segments of `bytes`: at most what the settings say.
-    pub fn set_link_mss(&mut self, bytes: u16) {
-        let bytes = bytes.min(self.link_mss_max);
-        if self.config.link_mss != bytes {
-            Arc::make_mut(&mut self.config).link_mss = bytes;
+    /// The next SYN is of a peer to whom links carry data segments of so many bytes, more than the settings say; the connection that
+    /// is made for it gets them, and so many receive slots. `None`: the next SYN is of one like all others.
+    ///
+    /// What is made of a cookie gets what the settings say: its SYN|ACK has told that, and nothing is kept of whom.
+    pub fn set_near(&mut self, near: Option<(u16, u32)>) {
+        self.is_near = near.is_some();
+        if let Some((link_mss, slots)) = near
+            && (self.near.link_mss, self.near.receive_slots) != (link_mss, slots)
+        {
+            let near = Arc::make_mut(&mut self.near);
+            (near.link_mss, near.receive_slots) = (link_mss, slots);
         }
     }
 
@@ -161,7 +170,8 @@ impl Listener {
         // client keeps the first SYN|ACK it gets, and the embryo of its repeated SYN has another number.
         if self.embryos < self.config.embryos_max && now >= self.cookies_until {
             self.embryos += 1;
-            return Verdict::Embryo(Box::new(Connection::embryo(now, syn, &theirs, &self.config, secret)));
+            let config = if self.is_near { &self.near } else { &self.config };
+            return Verdict::Embryo(Box::new(Connection::embryo(now, syn, &theirs, config, secret)));
         }
         // [CDP-ST-5] [CDP-CKE-1] above it SYN|ACK with COOKIE once, and nothing is kept
         self.answer_with_cookie(now, syn, &theirs, head);

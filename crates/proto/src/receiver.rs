@@ -1,4 +1,4 @@
-//! The receiving half: which numbers have come, what the peer may still send, and when to acknowledge.
+//! The receiving half: which numbers have come, what is in order, and what is held until it is; `answers` tells the peer.
 
 mod answers;
 
@@ -14,6 +14,7 @@ pub(crate) use answers::AckDue;
 
 /// Least value of RCV.MAX (section 1, "Variables of a connection").
 const MAX_WINDOW_MIN: u64 = 64;
+
 /// Where a number stands against the window (CDP-SEQ-8 to -11).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {

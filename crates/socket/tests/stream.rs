@@ -10,7 +10,7 @@ use std::thread;
 
 use common::{PATIENCE, Pair, pattern, read_exactly, wait_until};
 use weft_socket::link::{Link, Udp};
-use weft_socket::{Bytes, CongestionControl, Node, Options, Socket, Stream};
+use weft_socket::{Bytes, CongestionControl, Node, Options, SendError, Socket, Stream};
 
 /// [CDP-SVC-2] [CDP-STR-1] Data is delivered in order, once, without loss.
 #[test]
@@ -211,7 +211,7 @@ fn a_stream_reads_and_writes_like_a_file() {
 /// By default a node has all addresses of its host; where its peer does too, packets are what the loopback interface carries.
 #[test]
 fn within_a_host_packets_are_large_whatever_addresses_the_nodes_have() {
-    let (_nodes, ends) = within_a_host(1 << 30);
+    let (_nodes, ends) = within_a_host(1 << 30, &Options::stream());
     wait_until("both have proved a large size", || ends.iter().all(|end| end.stats().mss > 16_000));
 }
 
@@ -219,7 +219,7 @@ fn within_a_host_packets_are_large_whatever_addresses_the_nodes_have() {
 #[test]
 fn where_memory_is_short_packets_within_a_host_are_not_large() {
     let elsewhere = Udp::bind(SocketAddr::from(([0, 0, 0, 0], 0))).unwrap().info().mss;
-    let (_nodes, [connected, accepted]) = within_a_host(16 << 20);
+    let (_nodes, [connected, accepted]) = within_a_host(16 << 20, &Options::stream());
     let data = pattern(1 << 20, 5);
     thread::scope(|scope| {
         scope.spawn(|| assert!(read_exactly(&accepted, data.len()) == data));
@@ -228,14 +228,25 @@ fn where_memory_is_short_packets_within_a_host_are_not_large() {
     assert!([connected, accepted].iter().all(|end| end.stats().mss <= elsewhere));
 }
 
+/// [CDP-DG-3] A peer is told of the largest message where that is more than a packet: within a host as elsewhere.
+#[test]
+fn within_a_host_a_message_is_taken_that_is_longer_than_the_first_packets() {
+    let options = Options::datagram().message_bytes(8_192);
+    let (_nodes, [connected, accepted]) = within_a_host(1 << 30, &options);
+    let data = pattern(5_000, 6);
+    connected.send(&data).unwrap();
+    assert!(accepted.recv_message().unwrap().to_vec() == data);
+    let error = connected.send(&pattern(8_193, 7)).unwrap_err();
+    assert!(matches!(error, SendError::TooLong { limit: 8_192, .. }), "{error}");
+}
+
 /// Two nodes that have all addresses of this host and so much memory, and a connection between them.
-fn within_a_host(memory_bytes: usize) -> ([Node; 2], [Socket; 2]) {
+fn within_a_host(memory_bytes: usize, options: &Options) -> ([Node; 2], [Socket; 2]) {
     let [server, client] =
         [(); 2].map(|()| Node::builder().memory_bytes(memory_bytes).open().expect("a node"));
-    let listener = server.listen(0, &Options::stream()).expect("a listener");
+    let listener = server.listen(0, options).expect("a listener");
     let at = SocketAddr::from(([127, 0, 0, 1], server.underlay().port()));
-    let connected =
-        client.connect((at, listener.local_address().port), &Options::stream()).expect("a connection");
+    let connected = client.connect((at, listener.local_address().port), options).expect("a connection");
     let accepted = listener.accept().expect("its other end");
     ([server, client], [connected, accepted])
 }

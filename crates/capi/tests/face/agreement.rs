@@ -241,7 +241,7 @@ fn declared() -> BTreeMap<String, Vec<String>> {
 fn defined() -> BTreeMap<String, Vec<String>> {
     let mut functions = BTreeMap::new();
     let entries = std::fs::read_dir(cc::home().join("src")).expect("sources");
-    // the folders have tests
+    // folders hold tests only
     for source in entries.map(|entry| entry.expect("a source").path()).filter(|path| path.is_file()) {
         let text = std::fs::read_to_string(source).expect("a source in UTF-8");
         for definition in text.split("extern \"C\" fn cdp_").skip(1) {

@@ -20,6 +20,7 @@ use crate::reset;
 use crate::slot::Slot;
 use crate::turn::Runner;
 use crate::waiters::Interest;
+use crate::window::Window;
 
 /// Where a connect goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,7 +86,14 @@ impl Engine {
         let (node, way) = self.locate(target)?;
         let remote = Address { node, port: target.port };
         let home = self.core.next_port.fetch_add(1, Ordering::Relaxed) % self.core.ports.len();
-        config.link_mss = config.link_mss.min(self.core.mss_to(way.at()));
+        let near = match &way {
+            Way::Direct(at) => self.core.near_window(*at, &config),
+            Way::Side(_) => None,
+        };
+        match near {
+            Some(Window { link_mss, slots }) => (config.link_mss, config.receive_slots) = (link_mss, slots),
+            None => config.link_mss = config.link_mss.min(self.core.mss()),
+        }
         let packet_bytes = usize::from(config.link_mss);
         let (granted, bytes) =
             self.core.budget.reserve(config.receive_slots, packet_bytes).ok_or(ConnectError::NoRoom)?;
@@ -201,7 +209,7 @@ impl Engine {
                 .find(|port| !listeners.contains_key(port))
                 .ok_or(ListenError::NoPortFree)?,
         };
-        let listening = Listening::new(Address { node, port }, config, gather, clock::now())
+        let listening = Listening::new(Address { node, port }, config, self.core.mss(), gather, clock::now())
             .map_err(ListenError::System)?;
         let listening = Arc::new(listening);
         // [CDP-ST-2] → LISTEN

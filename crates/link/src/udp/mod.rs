@@ -210,8 +210,9 @@ impl Link for Udp {
     }
 
     fn mss_to(&self, peer: SocketAddr) -> Option<u16> {
-        let host = self.own_host.as_ref().filter(|host| host.mtu > self.mtu && host.has(peer.ip()))?;
-        Some(self.mss(host.mtu.min(MTU_MAX)))
+        let host = self.own_host.as_ref()?;
+        let mtu = host.mtu.min(MTU_MAX);
+        (mtu > self.mtu && host.has(peer.ip())).then(|| self.mss(mtu))
     }
 
     fn poll_fd(&self) -> Option<RawFd> {

@@ -131,6 +131,12 @@ impl Connection {
         self.receiver.bytes_beyond_window(self.config.link_mss)
     }
 
+    /// Bytes of data that the window promises room for at most.
+    #[must_use]
+    pub fn window_bytes(&self) -> usize {
+        self.config.receive_slots as usize * usize::from(self.config.link_mss)
+    }
+
     /// The most bytes that may lie here for the user to read, as they came in packets of the link.
     #[must_use]
     pub fn unread_bytes_max(&self) -> usize {

@@ -376,20 +376,32 @@ fn a_window_may_shrink_between_the_cookie_and_its_echo() {
     script.take();
 }
 
-/// What a listener announces is what the links carry to who asks, and no more than the settings say.
+/// A listener announces to a peer that is near what the links carry there; with a cookie, of which nothing is kept, what holds for
+/// all.
 #[test]
-fn a_listener_announces_what_the_link_to_the_peer_carries() {
-    let config = Config { link_mss: 9_000, ..datagrams() };
+fn a_listener_announces_what_the_links_to_the_peer_carry() {
+    let config = Config { link_mss: 1_444, embryos_max: 3, ..datagrams() };
     let script = Script::opening(&config);
     let mut listener = Listener::new(script.now, &config, [1; 32]);
-    for (carried, announced) in [(1_444, 1_444), (u16::MAX, 9_000)] {
-        listener.set_link_mss(carried);
-        let verdict = listener.handle_packet(script.now, &syn(&generous()), secret(), &mut Vec::new());
-        let Verdict::Embryo(mut own) = verdict else { panic!("{verdict:?}") };
+    let mut announced = |near| {
+        listener.set_near(near);
         let mut head = Vec::new();
-        own.poll_transmit(script.now, &mut head).unwrap();
-        assert_eq!(parse(head).tlvs().mss, Some(announced));
-    }
+        match listener.handle_packet(script.now, &syn(&generous()), secret(), &mut head) {
+            Verdict::Embryo(mut own) => {
+                own.poll_transmit(script.now, &mut head).unwrap();
+                (parse(head).tlvs().mss, own.window_bytes())
+            }
+            Verdict::Answer => (parse(head).tlvs().mss, 0),
+            verdict @ (Verdict::Drop | Verdict::Refuse(..) | Verdict::Established(_)) => {
+                panic!("{verdict:?}")
+            }
+        }
+    };
+    let usual = config.receive_slots as usize * 1_444;
+    assert_eq!(announced(None), (Some(1_444), usual));
+    assert_eq!(announced(Some((9_000, 20))), (Some(9_000), 180_000));
+    assert_eq!(announced(None), (Some(1_444), usual));
+    assert_eq!(announced(Some((9_000, 20))), (Some(1_444), 0), "with a cookie");
 }
 
 /// [CDP-ST-8] A bad COOKIE is refused with REASON 19, any other packet with REASON 2; [CDP-RST-4] an RST never.

@@ -1,4 +1,4 @@
-//! The phases of the model, and what leads from one to the next but congestion.
+//! The phases of the model, and what leads from one to the next, except congestion.
 
 use weft_base::Instant;
 

@@ -1,0 +1,62 @@
+//! What a connection gets: how large its packets may be, and how many of them its window has.
+//!
+//! Peers on this host are reached by an interface that carries more than others (decision 0045). Packets of that size are for
+//! connections that fill packets, and their windows take no more memory than others.
+
+use std::net::SocketAddr;
+
+use weft_base::limits::{MSS_MIN, RECEIVE_SLOTS_MIN};
+use weft_base::{NodeId, Service};
+use weft_proto::Config;
+
+use crate::core::Core;
+use crate::directory::Way;
+
+/// Data segments of up to so many bytes, and at most so many receive slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Window {
+    pub(crate) link_mss: u16,
+    pub(crate) slots: u32,
+}
+
+impl Core {
+    /// The largest data segment that all links carry everywhere, in bytes.
+    pub(crate) fn mss(&self) -> u16 {
+        self.ports.iter().map(|port| port.info.mss).min().unwrap_or(MSS_MIN)
+    }
+
+    /// Where packets to a node go straight whose first one came from `from`; `None` if they go through I/O nodes.
+    pub(crate) fn straight_to(&self, node: NodeId, from: SocketAddr) -> Option<SocketAddr> {
+        match self.way_to(node) {
+            Some(Way::Side(_)) => None,
+            Some(Way::Direct(at)) => Some(at),
+            None => Some(from),
+        }
+    }
+
+    /// What a connection with these settings gets if its packets go straight to `to`, and that is more than others get.
+    pub(crate) fn near_window(&self, to: SocketAddr, wanted: &Config) -> Option<Window> {
+        let everywhere = self.mss();
+        let there = self.ports.iter().map(|port| port.mss_to(to)).min()?.min(wanted.link_mss);
+        let is_near = there > everywhere && fills_packets(wanted) && !is_within(wanted, everywhere..there);
+        if !is_near || !self.budget.has_share(there.into()) {
+            return None;
+        }
+        let slots = u64::from(wanted.receive_slots) * u64::from(everywhere) / u64::from(there);
+        let slots = u32::try_from(slots).unwrap_or(u32::MAX).max(RECEIVE_SLOTS_MIN);
+        let most = wanted.receive_slots.min(self.budget.slots_max(there.into()));
+        Some(Window { link_mss: there, slots: slots.min(most) })
+    }
+}
+
+/// Where messages do not share packets a window is so many messages, whatever their size.
+fn fills_packets(wanted: &Config) -> bool {
+    wanted.service == Service::Stream || wanted.coalesce
+}
+
+/// Whether the largest message has a packet of the one size to itself, and not of the other. [CDP-DG-3] The peer is told of it only
+/// if it does not.
+fn is_within(wanted: &Config, sizes: std::ops::Range<u16>) -> bool {
+    let message = wanted.message_bytes.filter(|_| wanted.service == Service::Datagram);
+    message.is_some_and(|bytes| bytes > sizes.start.into() && bytes <= sizes.end.into())
+}
