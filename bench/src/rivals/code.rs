@@ -46,7 +46,9 @@ impl Code {
         if lines <= most {
             return Ok(Self { lines });
         }
-        let why = format!("{lines} lines of code are more than the {most} that there are on this processor");
+        let why = format!(
+            "{lines} lines of code are more than there are on this processor; ask for {most} at most"
+        );
         Err(io::Error::new(io::ErrorKind::InvalidInput, why))
     }
 
@@ -82,6 +84,6 @@ mod tests {
             Code::new(lines).unwrap().run();
         }
         let error = Code::new(Code::LINES_MAX + 1).unwrap_err();
-        assert!(error.to_string().starts_with("1025 lines of code are more than the 1024"));
+        assert!(error.to_string().starts_with("1025 lines of code are more than there are"));
     }
 }

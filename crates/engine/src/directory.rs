@@ -34,16 +34,6 @@ pub(crate) enum Way {
     Side(Arc<Side>),
 }
 
-impl Way {
-    /// Where packets go first.
-    pub(crate) fn at(&self) -> SocketAddr {
-        match self {
-            Self::Direct(at) => *at,
-            Self::Side(side) => side.default_at(),
-        }
-    }
-}
-
 impl Directory {
     /// A directory for the node of the settings, or for a random unregistered one ([CDP-ADR-8]).
     pub(crate) fn new(settings: &Settings) -> std::io::Result<Self> {

@@ -69,10 +69,9 @@ pub(crate) struct Live {
 
 impl Live {
     fn new(connection: Connection, way: Way, promised_bytes: usize) -> Self {
-        let to = way.at();
-        let side = match way {
-            Way::Direct(_) => None,
-            Way::Side(side) => Some(side),
+        let (to, side) = match way {
+            Way::Direct(at) => (at, None),
+            Way::Side(side) => (side.default_at(), Some(side)),
         };
         Self {
             is_embryo: connection.is_embryo(),

@@ -38,7 +38,8 @@ impl Core {
     pub(crate) fn near_window(&self, to: SocketAddr, wanted: &Config) -> Option<Window> {
         let everywhere = self.mss();
         let there = self.ports.iter().map(|port| port.mss_to(to)).min()?.min(wanted.link_mss);
-        let is_near = there > everywhere && fills_packets(wanted) && !is_within(wanted, everywhere..there);
+        let is_near =
+            there > everywhere && fills_packets(wanted) && !is_message_between(wanted, everywhere, there);
         if !is_near || !self.budget.has_share(there.into()) {
             return None;
         }
@@ -54,9 +55,8 @@ fn fills_packets(wanted: &Config) -> bool {
     wanted.service == Service::Stream || wanted.coalesce
 }
 
-/// Whether the largest message has a packet of the one size to itself, and not of the other. [CDP-DG-3] The peer is told of it only
-/// if it does not.
-fn is_within(wanted: &Config, sizes: std::ops::Range<u16>) -> bool {
+/// Whether the largest message fits a large packet and not a small one. [CDP-DG-3] The peer is told of it only where it fits none.
+fn is_message_between(wanted: &Config, small: u16, large: u16) -> bool {
     let message = wanted.message_bytes.filter(|_| wanted.service == Service::Datagram);
-    message.is_some_and(|bytes| bytes > sizes.start.into() && bytes <= sizes.end.into())
+    message.is_some_and(|bytes| bytes > small.into() && bytes <= large.into())
 }

@@ -68,7 +68,7 @@ pub enum ListenError {
 }
 
 impl Engine {
-    /// Begins to connect, with packets of `config.link_mss` bytes of data, or of what the links carry to the target where that is less.
+    /// Begins to connect, with packets of up to `config.link_mss` bytes of data where the links carry that (decision 0045).
     /// Wait for [`Interest::Connected`], then ask [`Engine::connect_result`].
     ///
     /// # Errors
