@@ -8,7 +8,7 @@
 //! meanwhile stays in the second cache and in the kernel's buffer, from [`DOZE_MIN`] to [`DOZE_MAX`] (decision 0042).
 //!
 //! A doze costs its length in latency, so it must not matter: a port is flooded when more than [`FLOOD_PER_MS`] packets came in each
-//! millisecond of the last window, and no user thread sent anything in it that the peer might wait to answer. And a doze that finds
+//! millisecond of the last window, none of the largest, and no user thread sent anything in it that the peer might wait to answer. And a doze that finds
 //! less than half of what would have come has held up a sender whose window is small, and one that ended more than [`LATE`] after its
 //! time was on a processor that others want: after [`HARMFUL_MAX`] of these in a row there is none for [`PENANCE`].
 
@@ -35,6 +35,8 @@ const LATE: Duration = Duration::from_micros(200);
 const WINDOW: Duration = Duration::from_millis(1);
 /// Packets in a millisecond from which on the port is flooded: 1.8 Gbit/s of full packets.
 const FLOOD_PER_MS: u64 = 160;
+/// Bytes of a packet from which on few are in flight: their sender would wait for who dozes.
+const LARGE_BYTES: u64 = 32 << 10;
 /// How long after dozes that did harm there is no other one.
 const PENANCE: Duration = Duration::from_millis(100);
 /// So many one after the other were not by chance, as where the sender lost its processor for a moment.
@@ -119,6 +121,7 @@ impl Inflow {
         let Arrived { packets, pieces, bytes } = window.arrived;
         let packets_per_ms = per_ms(packets, span);
         let is_flood = packets_per_ms >= FLOOD_PER_MS
+            && bytes < packets * LARGE_BYTES
             && span < 2 * WINDOW
             && self.sent_at.load(Ordering::Relaxed) < window.since.as_nanos()
             && self.awake_until.load(Ordering::Relaxed) < now.as_nanos();
@@ -223,6 +226,16 @@ mod tests {
         assert!(!inflow.is_flooded());
         play(&inflow, 16);
         assert!(inflow.is_flooded());
+    }
+
+    #[test]
+    fn few_large_packets_are_no_flood() {
+        let inflow = Inflow::new(BUFFER_BYTES);
+        for (mean_bytes, is_flood) in [(LARGE_BYTES, false), (LARGE_BYTES - 1, true)] {
+            let arrived = Arrived { packets: 200, pieces: 200, bytes: 200 * mean_bytes };
+            inflow.note(&mut Window::new(AT), arrived, AT + WINDOW);
+            assert_eq!(inflow.is_flooded(), is_flood, "{mean_bytes} bytes");
+        }
     }
 
     #[test]
