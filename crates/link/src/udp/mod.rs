@@ -5,6 +5,7 @@
 //! the kernel joins datagrams of one size, and the buffer is cut by slicing. Figures: `docs/adr/0003-udp-link.md`.
 
 mod address;
+mod contest;
 mod direct;
 mod options;
 mod origin;
@@ -27,6 +28,7 @@ use crate::counters::Counters;
 use crate::interface::{self, Interface, OwnHost};
 use crate::link::HEADER_BYTES;
 use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, sockopt};
+use contest::Contest;
 use direct::Direct;
 pub(crate) use origin::Origin;
 pub(crate) use rhythm::Rhythm;
@@ -91,6 +93,7 @@ pub struct Udp {
     gro: bool,
     direct: Direct,
     splice: Splice,
+    contest: Mutex<Contest>,
     buffer_bytes: usize,
     /// A call of a sender failed: the kernel may have kept messages about packets sent earlier.
     has_reports: AtomicBool,
@@ -158,6 +161,7 @@ impl Udp {
             gro,
             direct: Direct::new(wanted.direct),
             splice: Splice::default(),
+            contest: Mutex::default(),
             buffer_bytes: wanted.buffer_bytes,
             has_reports: AtomicBool::new(false),
             fragmenting: Mutex::new(()),

@@ -8,11 +8,12 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::address::RawAddress;
+use super::contest::Way;
 use super::scatter::Scatter;
 use super::splice::Splice;
 use super::{Udp, options};
 use crate::send_batch::Cursor;
-use crate::{Frame, SendBatch, sys};
+use crate::{Frame, SendBatch, monotonic_nanos, sys};
 
 /// How often a call is made while its error may belong to a packet sent earlier.
 const TRIES_MAX: usize = 4;
@@ -62,9 +63,15 @@ impl Udp {
         }
     }
 
-    /// Sends a packet without a copy, if its target has a socket and the system takes it.
+    /// Sends a packet without a copy, if its target has a socket, the system takes it, and a copy is not faster.
     fn splice_one(&self, to: SocketAddr, packet: &[u8]) -> bool {
         let Some((socket, _held)) = self.direct.way_to(to) else { return false };
+        // another thread that has the contest has the pipe as well
+        if self.contest.try_lock().map_or(Way::Copied, |mut contest| contest.next(monotonic_nanos))
+            == Way::Copied
+        {
+            return false;
+        }
         self.splice.send(socket, packet).unwrap_or_else(|error| {
             // It is sent again, copied, whomever the error is about.
             self.may_belong_to_another(&error, None);
