@@ -35,6 +35,12 @@ impl FrameBuffer {
         )
     }
 
+    /// Whether it has [pages](FrameBuffer::with_pages) of its own.
+    #[must_use]
+    pub fn is_pages(&self) -> bool {
+        self.memory.as_ref().is_some_and(Memory::is_pages)
+    }
+
     /// Bytes that there is room for in all.
     #[must_use]
     #[inline]

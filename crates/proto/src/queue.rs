@@ -241,6 +241,19 @@ impl SendQueue {
             self.open = self.chunks.end();
         }
     }
+
+    /// Nothing has been in flight for so long that pages which might be filled again are given back too.
+    pub(crate) fn rest_longer(&mut self) {
+        if self.is_empty() {
+            self.chunks.forget_pages();
+        }
+    }
+
+    /// Chunks that are kept for use again.
+    #[cfg(test)]
+    pub(crate) fn spent(&self) -> usize {
+        self.chunks.spent()
+    }
 }
 
 #[cfg(test)]

@@ -30,8 +30,14 @@ impl Connection {
             Timer::Persist => self.handle_persist_timer(now),
             // the pacer is asked again by the next poll
             Timer::Pace => {}
-            Timer::Pin => self.handle_pin_timer(now),
-            Timer::Expiry => self.handle_expiry_timer(now),
+            Timer::Pin => {
+                self.sender.rest_longer();
+                self.handle_pin_timer(now);
+            }
+            Timer::Expiry => {
+                self.sender.rest_longer();
+                self.handle_expiry_timer(now);
+            }
             Timer::FinGiveUp => self.give_up_fin(now),
             Timer::Quiet | Timer::QuietEnd => self.forget(),
             Timer::Mtu => self.handle_mtu_timer(now),

@@ -15,6 +15,9 @@ use weft_wire::{BodySum, HEADER_LEN};
 const CHUNK_BYTES: usize = 64 << 10;
 /// Spent chunks that are kept for use again: 2 MiB, as much as is in flight on a fast path.
 const SPENT_MAX: usize = 32;
+/// The same of chunks in pages of their own, also at rest until that was long: to take pages from the system takes longer than to
+/// fill them. As many as a send queue of 4 MiB has.
+const SPENT_PAGES_MAX: usize = 64;
 /// Packets from this size on lie in pages that hold nothing else, so that the link may leave them there for who receives them, if they
 /// are sealed: a copy that comes late, of a packet that was acknowledged, is read while the pages are filled anew.
 const PAGED_BYTES: usize = 32 << 10;
@@ -109,10 +112,18 @@ struct Others {
 
 impl Others {
     fn keep(&mut self, chunk: FrameBuffer) {
-        if self.spent.len() == SPENT_MAX {
+        let most = if chunk.is_pages() { SPENT_PAGES_MAX } else { SPENT_MAX };
+        if self.spent.len() >= most {
             self.spent.remove(0);
         }
         self.spent.push(chunk);
+    }
+
+    /// What is kept at rest.
+    fn rest(mut self: Box<Self>) -> Option<Box<Self>> {
+        self.full.clear();
+        self.spent.retain(FrameBuffer::is_pages);
+        (!self.spent.is_empty()).then_some(self)
     }
 
     fn reclaim(&mut self, bytes: usize) -> Option<FrameBuffer> {
@@ -311,13 +322,24 @@ impl Chunks {
     }
 
     /// Nobody asks for anything that lies here: the chunk that is being filled is filled from its beginning again, unless the link
-    /// still holds it, and no other memory is held.
+    /// still holds it, and no other memory is held but some pages.
     pub(super) fn rest(&mut self) {
         self.first = self.tail_number();
         if !self.tail.try_clear() {
             self.tail = FrameBuffer::default();
         }
-        self.others = None;
+        self.others = self.others.take().and_then(Others::rest);
+    }
+
+    /// The rest was long: the pages go back.
+    pub(super) fn forget_pages(&mut self) {
+        self.others = self.others.take().filter(|others| !others.full.is_empty());
+    }
+
+    /// Chunks that are kept for use again.
+    #[cfg(test)]
+    pub(super) fn spent(&self) -> usize {
+        self.others.as_ref().map_or(0, |others| others.spent.len())
     }
 
     /// Packets have another size from now on.

@@ -7,7 +7,7 @@ use super::{Outgoing, SMALL_PART, SendQueue};
 #[allow(clippy::cast_possible_truncation)] // it is 2
 const RECORD_HEAD: u32 = records::RECORD_HEAD as u32;
 
-/// Pieces of this size are summed up while they are copied: below, many small sums take longer than one large.
+/// What comes in this size at once is summed up while it is copied: below, many small sums take longer than one large.
 const SUMMED_BYTES_MIN: usize = 256;
 
 impl SendQueue {
@@ -19,14 +19,14 @@ impl SendQueue {
 
     /// [CDP-STR-2] [CDP-STR-3] A stream sender sends EOM=0, and no empty data segment.
     pub(super) fn push_bytes(&mut self, mut data: &[u8]) {
-        let mss = self.mss();
+        let (mss, coming) = (self.mss(), data.len());
         while !data.is_empty() {
             if self.open_len() == 0 {
-                self.reserve(mss, data.len());
+                self.reserve(mss, coming);
             }
             let room = mss - self.open_len();
             let (now, later) = data.split_at(data.len().min(room));
-            self.append(now);
+            self.append(now, coming);
             if now.len() == room {
                 self.close_packet(false);
             }
@@ -46,7 +46,7 @@ impl SendQueue {
 
     pub(super) fn push_packet(&mut self, data: &[u8], eom: bool) {
         self.reserve(data.len(), data.len());
-        self.append(data);
+        self.append(data, data.len());
         self.close_packet(eom);
     }
 
@@ -89,24 +89,25 @@ impl SendQueue {
         }
         let head = records::record_head(more, data.len());
         debug_assert!(head.is_some(), "cut to the length of a record before");
-        self.append(&head.unwrap_or_default());
-        self.append(data);
+        self.append(&head.unwrap_or_default(), records::RECORD_HEAD);
+        self.append(data, data.len());
         self.open_records += 1;
     }
 
+    /// Appends a piece of the `coming` bytes that came at once.
     #[inline(always)] // for small messages, of which a call would be a tenth of the cost
-    fn append(&mut self, bytes: &[u8]) {
+    fn append(&mut self, bytes: &[u8], coming: usize) {
         self.bytes += bytes.len();
         match self.open_sum {
             None => self.chunks.put(bytes),
-            Some(sum) => self.append_to(sum, bytes),
+            Some(sum) => self.append_to(sum, bytes, coming),
         }
     }
 
-    /// Large pieces are summed up on their way, as the heads of records are; what has others when it leaves, all at once.
+    /// Pieces of what is large are summed up on their way, as the heads of records are; what has others when it leaves, all at once.
     #[inline(never)]
-    fn append_to(&mut self, sum: BodySum, bytes: &[u8]) {
-        if bytes.len() >= SUMMED_BYTES_MIN || bytes.len() == records::RECORD_HEAD {
+    fn append_to(&mut self, sum: BodySum, bytes: &[u8], coming: usize) {
+        if coming >= SUMMED_BYTES_MIN || bytes.len() == records::RECORD_HEAD {
             self.open_sum = Some(self.chunks.put_summed(bytes, sum));
         } else {
             self.open_sum = None;

@@ -200,6 +200,22 @@ fn a_stream_that_is_never_drained_has_no_short_packet() {
     }
 }
 
+/// Also the packet that begins with the few bytes which the last large send had left.
+#[test]
+fn packets_of_large_sends_lie_in_pages_and_are_summed_on_their_way() {
+    const MSS: u16 = 65_479;
+    let mut queue = SendQueue::new(Service::Stream, MSS);
+    queue.configure(MSS, true, false, true);
+    queue.is_summed = true;
+    (0..10).for_each(|byte| queue.push(&vec![byte; usize::from(MSS) + 100]));
+    for nth in 0..10 {
+        let packet = queue.pop().unwrap();
+        let frame = queue.chunks.lay_head(packet.piece, &[0; HEADER_LEN]).unwrap();
+        assert!(queue.frame(frame).unwrap().to_frames().is_pages(), "packet {nth}");
+        assert!(packet.sum.is_some(), "packet {nth}");
+    }
+}
+
 /// [CDP-MTU-7] When the limit falls, what waits of a stream leaves in shorter packets, and what comes in full ones; only those
 /// that begin where a packet began have room for a head.
 #[test]

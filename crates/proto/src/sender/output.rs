@@ -244,6 +244,13 @@ impl Sender {
         }
     }
 
+    /// Some time has passed: memory that was kept for more goes if nothing is in flight.
+    pub(crate) fn rest_longer(&mut self) {
+        if self.flight.is_empty() {
+            self.queue.rest_longer();
+        }
+    }
+
     /// Sets the retransmission timer and the tail probe; `restart` if the oldest number changed or went again.
     pub(super) fn rearm(&mut self, now: Instant, restart: bool, timers: &mut Timers) {
         if self.flight.is_empty() {

@@ -59,6 +59,25 @@ fn a_cork_holds_back_what_is_too_little() {
     assert_eq!(outputs(&mut pair.client, pair.now).len(), 1);
 }
 
+/// Pages of large packets are kept for what may come soon, and not for ever.
+#[test]
+fn pages_are_given_back_after_a_long_rest() {
+    let config = Config::new(Service::Stream, 65_479);
+    let mut pair = Pair::open(&config, &config);
+    for _ in 0..4 {
+        pair.client.send(&[7; 200_000]).unwrap();
+        pair.server().send(&[7; 200_000]).unwrap();
+        pair.settle();
+        assert_eq!((read(&mut pair.client).len(), read(pair.server()).len()), (200_000, 200_000));
+        pair.run(Duration::from_secs(1), false);
+    }
+    let kept =
+        |pair: &Pair| [&pair.client, pair.server.as_ref().unwrap()].map(|end| end.sender.queue.spent());
+    assert_eq!(kept(&pair), [3, 3]);
+    pair.run(Duration::from_secs(400), false);
+    assert_eq!(kept(&pair), [0, 0]);
+}
+
 /// [CDP-SEAL-3] [CDP-SEQ-9] A damaged packet is not current and changes nothing.
 #[test]
 fn a_damaged_packet_changes_nothing() {

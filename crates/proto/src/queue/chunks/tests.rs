@@ -152,12 +152,27 @@ fn so_many_are_kept_and_none_after_a_rest() {
     let mut chunks = Chunks::default();
     (0..100).for_each(|byte| _ = fill(&mut chunks, byte));
     chunks.release(chunks.tail_number());
-    assert_eq!(chunks.others.as_ref().unwrap().spent.len(), SPENT_MAX);
+    assert_eq!(chunks.spent(), SPENT_MAX);
     let number = chunks.tail_number();
     chunks.rest();
     assert!(chunks.others.is_none());
     assert_eq!((chunks.tail_number(), chunks.end()), (number, 0));
     assert_eq!(chunks.tail.capacity(), PACKETS * (HEADER_LEN + MSS));
+}
+
+#[test]
+fn a_rest_leaves_pages_until_it_is_long() {
+    let mut chunks = Chunks::default();
+    chunks.set_sealed(true);
+    for _ in 0..100 {
+        chunks.reserve(60_000, 60_000, 60_000);
+        chunks.put(&[7; 60_000]);
+    }
+    chunks.release(chunks.tail_number());
+    chunks.rest();
+    assert_eq!(chunks.spent(), SPENT_PAGES_MAX);
+    chunks.forget_pages();
+    assert!(chunks.others.is_none());
 }
 
 #[test]
