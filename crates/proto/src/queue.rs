@@ -131,7 +131,7 @@ impl SendQueue {
     /// Takes a copy of `data`: one message, or bytes of the stream.
     pub(crate) fn push(&mut self, data: &[u8]) {
         match self.service {
-            Service::Stream => self.push_bytes(data),
+            Service::Stream => self.push_bytes(data, data.len()),
             Service::Datagram if self.coalesce => self.push_record(data),
             Service::Datagram => self.push_plain(data),
         }
@@ -143,17 +143,39 @@ impl SendQueue {
         if data.len() < self.mss() / SMALL_PART || !is_plain {
             return self.push(&data);
         }
-        self.finish_packet();
-        self.bytes += data.len();
-        let most = (LENT_MAX / self.mss()).max(1) * self.mss();
-        while !data.is_empty() {
-            let piece = self.chunks.lend(data.split_to(data.len().min(most)));
-            match self.service {
-                Service::Stream => self.ready.push_back(Outgoing::new(piece, false)),
-                Service::Datagram => self.cut_plain(Outgoing::new(piece, data.is_empty())),
+        match self.service {
+            Service::Stream => self.push_lent_bytes(data),
+            Service::Datagram => {
+                self.finish_packet();
+                self.bytes += data.len();
+                while !data.is_empty() {
+                    let piece = self.lend_some(&mut data);
+                    self.cut_plain(Outgoing::new(piece, data.is_empty()));
+                }
+                self.open = self.chunks.end();
             }
         }
-        self.open = self.chunks.end();
+    }
+
+    /// Full packets are lent. What fills the one that is open, and what fills none, is copied, so that none is short.
+    fn push_lent_bytes(&mut self, mut data: Bytes) {
+        let coming = data.len();
+        let to_fill = if self.open_len() > 0 { self.mss() - self.open_len() } else { 0 };
+        self.push_bytes(&data.split_to(to_fill.min(coming)), coming);
+        let rest = data.split_off(data.len() / self.mss() * self.mss());
+        self.bytes += data.len();
+        while !data.is_empty() {
+            let piece = self.lend_some(&mut data);
+            self.ready.push_back(Outgoing::new(piece, false));
+            self.open = self.chunks.end();
+        }
+        self.push_bytes(&rest, coming);
+    }
+
+    /// Puts in as many full packets of `data` as a chunk may have.
+    fn lend_some(&mut self, data: &mut Bytes) -> Piece {
+        let most = (LENT_MAX / self.mss()).max(1) * self.mss();
+        self.chunks.lend(data.split_to(data.len().min(most)))
     }
 
     /// The next packet, of a stream at most one MSS.

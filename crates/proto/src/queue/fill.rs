@@ -17,9 +17,9 @@ impl SendQueue {
         (self.chunks.end() - self.open) as usize
     }
 
-    /// [CDP-STR-2] [CDP-STR-3] A stream sender sends EOM=0, and no empty data segment.
-    pub(super) fn push_bytes(&mut self, mut data: &[u8]) {
-        let (mss, coming) = (self.mss(), data.len());
+    /// [CDP-STR-2] [CDP-STR-3] A stream sender sends EOM=0, and no empty data segment. These are some of `coming` bytes.
+    pub(super) fn push_bytes(&mut self, mut data: &[u8], coming: usize) {
+        let mss = self.mss();
         while !data.is_empty() {
             if self.open_len() == 0 {
                 self.reserve(mss, coming);
