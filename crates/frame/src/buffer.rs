@@ -35,6 +35,12 @@ impl FrameBuffer {
         )
     }
 
+    /// Whether half of the buffers that may have [pages](FrameBuffer::with_pages) at once have some, in all of the process.
+    #[must_use]
+    pub fn are_pages_scarce() -> bool {
+        Memory::are_pages_scarce()
+    }
+
     /// Whether it has [pages](FrameBuffer::with_pages) of its own.
     #[must_use]
     pub fn is_pages(&self) -> bool {

@@ -57,6 +57,10 @@ impl Memory {
         Some(Self(Arc::new(Place { start: pages.as_mut_ptr(), len, pages: Some(pages) })))
     }
 
+    pub(crate) fn are_pages_scarce() -> bool {
+        OF_PAGES.load(Ordering::Relaxed) > OF_PAGES_MAX / 2
+    }
+
     pub(crate) fn is_pages(&self) -> bool {
         self.0.pages.is_some()
     }

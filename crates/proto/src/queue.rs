@@ -264,17 +264,18 @@ impl SendQueue {
         }
     }
 
-    /// Nothing has been in flight for so long that pages which might be filled again are given back too.
+    /// Some time has passed: pages that were kept for more are given back, if nothing waits. Nothing is in flight.
     pub(crate) fn rest_longer(&mut self) {
         if self.is_empty() {
             self.chunks.forget_pages();
+            self.open = self.chunks.end();
         }
     }
 
-    /// Chunks that are kept for use again.
+    /// Chunks in pages that are held.
     #[cfg(test)]
-    pub(crate) fn spent(&self) -> usize {
-        self.chunks.spent()
+    pub(crate) fn pages(&self) -> usize {
+        self.chunks.pages()
     }
 }
 

@@ -66,7 +66,7 @@ impl Udp {
     /// Sends a packet without a copy, if its target has a socket, the system takes it, and a copy is not faster.
     fn splice_one(&self, to: SocketAddr, packet: &[u8]) -> bool {
         let Some((socket, _held)) = self.direct.way_to(to) else { return false };
-        // another thread that has the contest has the pipe as well
+        // nobody else has it: who is on his way to the peer keeps others off it
         if self.contest.try_lock().map_or(Way::Copied, |mut contest| contest.next(monotonic_nanos))
             == Way::Copied
         {

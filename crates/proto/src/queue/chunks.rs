@@ -18,6 +18,8 @@ const SPENT_MAX: usize = 32;
 /// The same of chunks in pages of their own, also at rest until that was long: to take pages from the system takes longer than to
 /// fill them. As many as a send queue of 4 MiB has.
 const SPENT_PAGES_MAX: usize = 64;
+/// The same at rest where the process has taken many: as many as are in flight.
+const SCARCE_PAGES_MAX: usize = 8;
 /// Packets from this size on lie in pages that hold nothing else, so that the link may leave them there for who receives them, if they
 /// are sealed: a copy that comes late, of a packet that was acknowledged, is read while the pages are filled anew.
 const PAGED_BYTES: usize = 32 << 10;
@@ -98,7 +100,7 @@ pub(super) struct Chunks {
     /// Packets that there is room for in the last one.
     packets: u32,
     is_sealed: bool,
-    /// An end that is idle has none.
+    /// An end that has been idle for long has none.
     others: Option<Box<Others>>,
 }
 
@@ -123,11 +125,16 @@ impl Others {
     fn rest(mut self: Box<Self>) -> Option<Box<Self>> {
         self.full.clear();
         self.spent.retain(FrameBuffer::is_pages);
+        if FrameBuffer::are_pages_scarce() {
+            self.spent.truncate(SCARCE_PAGES_MAX);
+        }
         (!self.spent.is_empty()).then_some(self)
     }
 
-    fn reclaim(&mut self, bytes: usize) -> Option<FrameBuffer> {
-        let at = self.spent.iter_mut().rposition(|chunk| chunk.capacity() == bytes && chunk.try_clear())?;
+    /// One of `bytes`; where there should be pages, one that has some.
+    fn reclaim(&mut self, bytes: usize, in_pages: bool) -> Option<FrameBuffer> {
+        let fits = |chunk: &FrameBuffer| chunk.capacity() == bytes && (chunk.is_pages() || !in_pages);
+        let at = self.spent.iter_mut().rposition(|chunk| fits(chunk) && chunk.try_clear())?;
         Some(self.spent.remove(at))
     }
 }
@@ -260,30 +267,27 @@ impl Chunks {
         }
     }
 
-    /// Leaves room for a head, and has room for `bytes` behind it: else a chunk is begun for packets of `mss` bytes. It is for
-    /// `coming` bytes, but no larger than [`CHUNK_BYTES`], and twice as large as the one before, so that a quiet connection holds
-    /// little.
+    /// Leaves room for a head, and has room for `bytes` behind it: else a chunk is begun for packets of `mss` bytes. It is for the
+    /// `rest` of `coming` bytes that came at once, but no larger than [`CHUNK_BYTES`], and twice as large as the one before, so that
+    /// a quiet connection holds little.
     #[inline]
-    pub(super) fn reserve(&mut self, bytes: usize, coming: usize, mss: usize) {
+    pub(super) fn reserve(&mut self, bytes: usize, rest: usize, coming: usize, mss: usize) {
         if self.tail.room() < HEADER_LEN + bytes {
-            self.begin(coming, mss);
+            self.begin(rest, coming, mss);
         }
         self.tail.skip(HEADER_LEN);
     }
 
     #[cold]
-    fn begin(&mut self, coming: usize, mss: usize) {
+    fn begin(&mut self, rest: usize, coming: usize, mss: usize) {
         let packet = HEADER_LEN + mss;
         let most = (CHUNK_BYTES / packet).max(1);
-        let packets = coming.div_ceil(mss).max(self.packets as usize * 2).clamp(1, most);
+        let packets = rest.div_ceil(mss).max(self.packets as usize * 2).clamp(1, most);
         self.packets = narrow(packets);
         let size = packets * packet;
-        let again = self.others.as_mut().and_then(|others| others.reclaim(size));
-        let anew = if packet >= PAGED_BYTES && coming >= PAGED_COMING && self.is_sealed {
-            FrameBuffer::with_pages
-        } else {
-            FrameBuffer::with_capacity
-        };
+        let in_pages = packet >= PAGED_BYTES && coming >= PAGED_COMING && self.is_sealed;
+        let again = self.others.as_mut().and_then(|others| others.reclaim(size, in_pages));
+        let anew = if in_pages { FrameBuffer::with_pages } else { FrameBuffer::with_capacity };
         self.fill(again.unwrap_or_else(|| anew(size)));
     }
 
@@ -333,13 +337,19 @@ impl Chunks {
 
     /// The rest was long: the pages go back.
     pub(super) fn forget_pages(&mut self) {
-        self.others = self.others.take().filter(|others| !others.full.is_empty());
+        if self.others.as_ref().is_none_or(|others| others.full.is_empty()) {
+            self.others = None;
+            if self.tail.is_pages() && self.tail.is_empty() {
+                self.tail = FrameBuffer::default();
+            }
+        }
     }
 
-    /// Chunks that are kept for use again.
+    /// Chunks in pages that are held at rest.
     #[cfg(test)]
-    pub(super) fn spent(&self) -> usize {
-        self.others.as_ref().map_or(0, |others| others.spent.len())
+    pub(super) fn pages(&self) -> usize {
+        let spent = self.others.iter().flat_map(|others| &others.spent);
+        spent.chain([&self.tail]).filter(|chunk| chunk.is_pages()).count()
     }
 
     /// Packets have another size from now on.

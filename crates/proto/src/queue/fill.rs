@@ -22,7 +22,7 @@ impl SendQueue {
         let mss = self.mss();
         while !data.is_empty() {
             if self.open_len() == 0 {
-                self.reserve(mss, coming);
+                self.reserve(mss, data.len(), coming);
             }
             let room = mss - self.open_len();
             let (now, later) = data.split_at(data.len().min(room));
@@ -39,14 +39,15 @@ impl SendQueue {
         // [CDP-DG-5] parts fill their packets, and the last part is not empty unless the message is
         let (parts, last) = data.split_at(data.len().saturating_sub(1) / self.mss() * self.mss());
         for part in parts.chunks(self.mss()) {
-            self.push_packet(part, false);
+            self.push_packet(part, data.len(), false);
         }
-        self.push_packet(last, true);
+        self.push_packet(last, data.len(), true);
     }
 
-    pub(super) fn push_packet(&mut self, data: &[u8], eom: bool) {
-        self.reserve(data.len(), data.len());
-        self.append(data, data.len());
+    /// A packet of its own for some of the `coming` bytes of a message.
+    pub(super) fn push_packet(&mut self, data: &[u8], coming: usize, eom: bool) {
+        self.reserve(data.len(), data.len(), coming);
+        self.append(data, coming);
         self.close_packet(eom);
     }
 
@@ -55,21 +56,22 @@ impl SendQueue {
     /// A message that is too long for what is left of the open packet begins there and goes on in the next, unless it is
     /// small. So messages of any size come to full packets: their rate is set by bytes, and the kernel cuts equal ones.
     pub(super) fn push_record(&mut self, mut data: &[u8]) {
-        let is_small = !self.may_split || data.len() < self.mss() / SMALL_PART;
+        let coming = data.len();
+        let is_small = !self.may_split || coming < self.mss() / SMALL_PART;
         if !self.has_room(data.len()) && (is_small || !self.has_room(1)) {
             self.finish_packet();
         }
         if !self.has_room(data.len()) && data.len() <= self.mss() && self.open_len() == 0 {
-            return self.push_packet(data, true);
+            return self.push_packet(data, coming, true);
         }
         while !self.has_room(data.len()) {
             // [CDP-DG-5] a part fills its packet, and what follows it is not empty
             let (part, rest) = data.split_at(self.room());
-            self.append_record(true, part);
+            self.append_record(true, part, coming);
             self.close_packet(false);
             data = rest;
         }
-        self.append_record(false, data);
+        self.append_record(false, data, coming);
     }
 
     /// Whether the open packet, or a fresh one, has room for a record of `len` bytes and its head.
@@ -82,15 +84,16 @@ impl SendQueue {
         self.mss().saturating_sub(self.open_len() + records::RECORD_HEAD).min(records::RECORD_LEN_MAX)
     }
 
+    /// A record of some of the `coming` bytes of a message.
     #[inline(always)]
-    pub(super) fn append_record(&mut self, more: bool, data: &[u8]) {
+    pub(super) fn append_record(&mut self, more: bool, data: &[u8], coming: usize) {
         if self.open_len() == 0 {
-            self.reserve(self.mss(), data.len());
+            self.reserve(self.mss(), data.len(), coming);
         }
         let head = records::record_head(more, data.len());
         debug_assert!(head.is_some(), "cut to the length of a record before");
         self.append(&head.unwrap_or_default(), records::RECORD_HEAD);
-        self.append(data, data.len());
+        self.append(data, coming);
         self.open_records += 1;
     }
 
@@ -136,11 +139,11 @@ impl SendQueue {
         self.close_packet(is_alone);
     }
 
-    /// Room for `bytes` of an open packet, which never moves, and for its head, where `coming` bytes come at once.
+    /// Room for `bytes` of an open packet, which never moves, and for its head, where `rest` of `coming` bytes that came at once follow.
     #[inline]
-    fn reserve(&mut self, bytes: usize, coming: usize) {
+    fn reserve(&mut self, bytes: usize, rest: usize, coming: usize) {
         debug_assert!(self.open_len() == 0, "an open packet never moves");
-        self.chunks.reserve(bytes, coming, self.mss());
+        self.chunks.reserve(bytes, rest, coming, self.mss());
         self.open = self.chunks.end();
         self.open_sum = (coming >= SUMMED_BYTES_MIN && self.is_summed).then(BodySum::default);
     }

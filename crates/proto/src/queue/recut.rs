@@ -32,7 +32,7 @@ impl SendQueue {
         // it goes behind what is being filled, and may lie there itself
         let payload = self.chunks.get(packet.piece).to_vec();
         if payload.len() <= self.mss() {
-            return self.push_packet(&payload, packet.eom);
+            return self.push_packet(&payload, payload.len(), packet.eom);
         }
         if packet.eom {
             return self.append_parts(false, &payload);
@@ -51,11 +51,11 @@ impl SendQueue {
                 continue;
             }
             let (part, rest) = data.split_at(self.room());
-            self.append_record(true, part);
+            self.append_record(true, part, part.len());
             self.close_packet(false);
             data = rest;
         }
-        self.append_record(more, data);
+        self.append_record(more, data, data.len());
         if more {
             self.close_packet(false);
         }

@@ -221,19 +221,24 @@ fn a_stream_that_is_never_drained_has_no_short_packet() {
     }
 }
 
-/// Also the packet that begins with the few bytes which the last large send had left.
+/// Also the packet that begins with the few bytes which the last large send had left, and when memory of the heap might be used again.
 #[test]
 fn packets_of_large_sends_lie_in_pages_and_are_summed_on_their_way() {
     const MSS: u16 = 65_479;
-    let mut queue = SendQueue::new(Service::Stream, MSS);
-    queue.configure(MSS, true, false, true);
-    queue.is_summed = true;
-    (0..10).for_each(|byte| queue.push(&vec![byte; usize::from(MSS) + 100]));
-    for nth in 0..10 {
-        let packet = queue.pop().unwrap();
-        let frame = queue.chunks.lay_head(packet.piece, &[0; HEADER_LEN]).unwrap();
-        assert!(queue.frame(frame).unwrap().to_frames().is_pages(), "packet {nth}");
-        assert!(packet.sum.is_some(), "packet {nth}");
+    for (service, bytes) in [(Service::Stream, usize::from(MSS) + 100), (Service::Datagram, 8_192)] {
+        let mut queue = SendQueue::new(service, MSS);
+        queue.configure(MSS, true, true, true);
+        queue.is_summed = true;
+        (0..100).for_each(|_| queue.push(&[7; 1_000]));
+        drain(&mut queue);
+        queue.release(None);
+        (0..100).for_each(|byte| queue.push(&vec![byte; bytes]));
+        for nth in 0..10 {
+            let packet = queue.pop().unwrap();
+            let frame = queue.chunks.lay_head(packet.piece, &[0; HEADER_LEN]).unwrap();
+            assert!(queue.frame(frame).unwrap().to_frames().is_pages(), "{service:?}, packet {nth}");
+            assert!(packet.sum.is_some(), "{service:?}, packet {nth}");
+        }
     }
 }
 

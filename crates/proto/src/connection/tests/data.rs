@@ -72,8 +72,8 @@ fn pages_are_given_back_after_a_long_rest() {
         pair.run(Duration::from_secs(1), false);
     }
     let kept =
-        |pair: &Pair| [&pair.client, pair.server.as_ref().unwrap()].map(|end| end.sender.queue.spent());
-    assert_eq!(kept(&pair), [3, 3]);
+        |pair: &Pair| [&pair.client, pair.server.as_ref().unwrap()].map(|end| end.sender.queue.pages());
+    assert_eq!(kept(&pair), [4, 4]);
     pair.run(Duration::from_secs(400), false);
     assert_eq!(kept(&pair), [0, 0]);
 }
