@@ -7,6 +7,7 @@
 mod alike;
 mod chunks;
 mod fill;
+mod piece;
 mod recut;
 
 use std::collections::VecDeque;
@@ -18,7 +19,7 @@ use weft_wire::{BodySum, HEADER_LEN};
 
 use chunks::{Chunks, LENT_MAX};
 
-pub(crate) use chunks::Piece;
+pub(crate) use piece::Piece;
 
 /// A message of less than this part of a packet is not split: what it leaves open costs less than to join it again.
 const SMALL_PART: usize = 2;

@@ -1,15 +1,13 @@
 //! The memory that what is sent lies in until it is acknowledged: chunks of whole packets with room for a head before each,
 //! filled one after the other and used again when the peer has acknowledged all in them, and buffers that were lent.
-//!
-//! A packet is a [`Piece`], three numbers. It holds no reference of its own: one that is counted for every packet takes two
-//! instructions that wait for every byte that was written before them.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use bytes::Bytes;
 use weft_frame::{FrameBuffer, FramesRef};
 use weft_wire::{BodySum, HEADER_LEN};
+
+use super::piece::{Piece, narrow};
 
 /// Bytes of the largest chunk; one allocation for some 44 packets of 1472 bytes.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -27,61 +25,6 @@ const PAGED_BYTES: usize = 32 << 10;
 const PAGED_COMING: usize = 4 << 10;
 /// Bytes of the largest chunk that is lent; tests lend more than one.
 pub(super) const LENT_MAX: usize = if cfg!(test) { 1 << 10 } else { 1 << 30 };
-
-/// Bytes of a chunk. Good until the chunk is released.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Piece {
-    /// The number of the chunk.
-    pub(super) chunk: u32,
-    pub(super) start: u32,
-    pub(super) len: u32,
-}
-
-impl Piece {
-    /// So many bytes, of no chunk.
-    #[cfg(test)]
-    pub(crate) fn of_bytes(len: u32) -> Self {
-        Self { len, ..Self::default() }
-    }
-
-    #[inline]
-    pub(crate) fn len(self) -> usize {
-        self.len as usize
-    }
-
-    /// Where it ends in its chunk.
-    #[inline]
-    fn end(self) -> usize {
-        self.start as usize + self.len()
-    }
-
-    #[inline]
-    fn range(self) -> Range<usize> {
-        self.start as usize..self.end()
-    }
-
-    /// One of as many bytes behind it, with room for a head between the two.
-    #[inline]
-    pub(crate) fn next(self) -> Self {
-        Self { start: self.start + self.len + narrow(HEADER_LEN), ..self }
-    }
-
-    /// Takes in the bytes of `next`, which lies behind these.
-    #[inline]
-    pub(crate) fn join(&mut self, next: Self) {
-        debug_assert!(next.chunk == self.chunk && next.start as usize == self.end());
-        self.len += next.len;
-    }
-
-    /// Cuts off the first `len` bytes.
-    pub(super) fn split_to(&mut self, len: usize) -> Self {
-        let len = narrow(len).min(self.len);
-        let first = Self { len, ..*self };
-        self.start += len;
-        self.len -= len;
-        first
-    }
-}
 
 /// A chunk that nothing is added to.
 #[derive(Clone, Debug)]
@@ -359,14 +302,6 @@ impl Chunks {
         }
         self.packets = 0;
     }
-}
-
-/// Chunks have at most [`LENT_MAX`] bytes, or those of a packet.
-#[inline]
-#[allow(clippy::cast_possible_truncation)]
-fn narrow(bytes: usize) -> u32 {
-    debug_assert!(u32::try_from(bytes).is_ok());
-    bytes as u32
 }
 
 #[cfg(test)]

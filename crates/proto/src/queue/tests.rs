@@ -97,9 +97,9 @@ fn a_stream_of_lent_and_copied_bytes_has_no_short_packet() {
         let data: Vec<u8> = (0..len).map(|at| (at + nth).to_le_bytes()[0]).collect();
         sent.extend_from_slice(&data);
         if nth % 4 == 3 {
-            queue.push(&data)
+            queue.push(&data);
         } else {
-            queue.push_lent(data.into())
+            queue.push_lent(data.into());
         }
         assert_eq!(queue.bytes(), sent.len());
     }
