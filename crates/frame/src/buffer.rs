@@ -35,7 +35,7 @@ impl FrameBuffer {
         )
     }
 
-    /// Whether half of the buffers that may have [pages](FrameBuffer::with_pages) at once have some, in all of the process.
+    /// Whether more than half of the buffers that may have [pages](FrameBuffer::with_pages) at once have some, in all of the process.
     #[must_use]
     pub fn are_pages_scarce() -> bool {
         Memory::are_pages_scarce()

@@ -153,7 +153,6 @@ impl SendQueue {
                     let piece = self.lend_some(&mut data);
                     self.cut_plain(Outgoing::new(piece, data.is_empty()));
                 }
-                self.open = self.chunks.end();
             }
         }
     }
@@ -168,15 +167,17 @@ impl SendQueue {
         while !data.is_empty() {
             let piece = self.lend_some(&mut data);
             self.ready.push_back(Outgoing::new(piece, false));
-            self.open = self.chunks.end();
         }
         self.push_bytes(&rest, coming);
     }
 
-    /// Puts in as many full packets of `data` as a chunk may have.
+    /// Puts in as many full packets of `data` as a chunk may have. No packet is open.
     fn lend_some(&mut self, data: &mut Bytes) -> Piece {
+        debug_assert!(self.open_len() == 0, "an open packet never moves");
         let most = (LENT_MAX / self.mss()).max(1) * self.mss();
-        self.chunks.lend(data.split_to(data.len().min(most)))
+        let piece = self.chunks.lend(data.split_to(data.len().min(most)));
+        self.open = self.chunks.end();
+        piece
     }
 
     /// The next packet, of a stream at most one MSS.

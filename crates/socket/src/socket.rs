@@ -82,7 +82,7 @@ impl Socket {
 
     /// As [`Socket::send`], without the copy: the bytes are shared with the caller until the peer has acknowledged them, and
     /// with them the whole buffer that `data` is a part of. Where a copy costs less, as for small messages that share a
-    /// packet, it is made all the same.
+    /// packet and for those bytes of a stream that fill none, it is made all the same.
     ///
     /// ```
     /// # fn send(socket: &weft_socket::Socket) -> Result<(), weft_socket::SendError> {

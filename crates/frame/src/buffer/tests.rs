@@ -134,6 +134,11 @@ fn pages_are_filled_as_any_other_memory_and_begin_where_a_page_does() {
         buffers.into_iter().map(is_pages).filter(|&is| is).count()
     };
     for _ in 0..2 {
+        let half: Vec<_> = (0..2_048).map(|_| FrameBuffer::with_pages(1)).collect();
+        assert!(!FrameBuffer::are_pages_scarce());
+        let more = FrameBuffer::with_pages(1);
+        assert!(FrameBuffer::are_pages_scarce());
+        drop((half, more));
         let buffers = (0..5_000).map(|_| FrameBuffer::with_pages(1)).collect();
         assert_eq!(
             of_pages(buffers),

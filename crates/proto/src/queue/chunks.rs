@@ -64,13 +64,11 @@ impl Others {
         self.spent.push(chunk);
     }
 
-    /// What is kept at rest.
-    fn rest(mut self: Box<Self>) -> Option<Box<Self>> {
+    /// What is kept at rest, so many chunks at most.
+    fn rest(mut self: Box<Self>, most: usize) -> Option<Box<Self>> {
         self.full.clear();
         self.spent.retain(FrameBuffer::is_pages);
-        if FrameBuffer::are_pages_scarce() {
-            self.spent.truncate(SCARCE_PAGES_MAX);
-        }
+        self.spent.truncate(most);
         (!self.spent.is_empty()).then_some(self)
     }
 
@@ -275,7 +273,8 @@ impl Chunks {
         if !self.tail.try_clear() {
             self.tail = FrameBuffer::default();
         }
-        self.others = self.others.take().and_then(Others::rest);
+        let most = if FrameBuffer::are_pages_scarce() { SCARCE_PAGES_MAX } else { SPENT_PAGES_MAX };
+        self.others = self.others.take().and_then(|others| others.rest(most));
     }
 
     /// The rest was long: the pages go back.

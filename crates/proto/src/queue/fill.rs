@@ -107,7 +107,8 @@ impl SendQueue {
         }
     }
 
-    /// Pieces of what is large are summed up on their way, as the heads of records are; what has others when it leaves, all at once.
+    /// Pieces of what is large are summed up on their way, as the heads of records are; a packet that has others is summed up when
+    /// it leaves.
     #[inline(never)]
     fn append_to(&mut self, sum: BodySum, bytes: &[u8], coming: usize) {
         if coming >= SUMMED_BYTES_MIN || bytes.len() == records::RECORD_HEAD {
@@ -139,7 +140,8 @@ impl SendQueue {
         self.close_packet(is_alone);
     }
 
-    /// Room for `bytes` of an open packet, which never moves, and for its head, where `rest` of `coming` bytes that came at once follow.
+    /// Room for `bytes` of an open packet, which never moves, and for its head, where the `rest` of `coming` bytes that came at once
+    /// follow.
     #[inline]
     fn reserve(&mut self, bytes: usize, rest: usize, coming: usize) {
         debug_assert!(self.open_len() == 0, "an open packet never moves");

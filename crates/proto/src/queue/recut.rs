@@ -45,17 +45,18 @@ impl SendQueue {
 
     /// [CDP-COA-3] [CDP-COA-4] A part of a message that ends with it, or goes on in the next packet.
     fn append_parts(&mut self, more: bool, mut data: &[u8]) {
+        let coming = data.len();
         while !self.has_room(data.len()) {
             if !self.has_room(1) {
                 self.finish_packet();
                 continue;
             }
             let (part, rest) = data.split_at(self.room());
-            self.append_record(true, part, part.len());
+            self.append_record(true, part, coming);
             self.close_packet(false);
             data = rest;
         }
-        self.append_record(more, data, data.len());
+        self.append_record(more, data, coming);
         if more {
             self.close_packet(false);
         }

@@ -221,7 +221,8 @@ fn a_stream_that_is_never_drained_has_no_short_packet() {
     }
 }
 
-/// Also the packet that begins with the few bytes which the last large send had left, and when memory of the heap might be used again.
+/// Also the packet that begins with the few bytes which the last large send had left, and where memory of the heap might be used
+/// again.
 #[test]
 fn packets_of_large_sends_lie_in_pages_and_are_summed_on_their_way() {
     const MSS: u16 = 65_479;

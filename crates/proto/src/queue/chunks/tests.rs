@@ -171,6 +171,8 @@ fn a_rest_leaves_pages_until_it_is_long() {
     chunks.release(chunks.tail_number());
     chunks.rest();
     assert_eq!(chunks.pages(), SPENT_PAGES_MAX + 1);
+    chunks.others = chunks.others.take().and_then(|others| others.rest(SCARCE_PAGES_MAX));
+    assert_eq!(chunks.pages(), SCARCE_PAGES_MAX + 1);
     chunks.forget_pages();
     assert_eq!(chunks.pages(), 0);
 }
