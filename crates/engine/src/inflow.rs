@@ -123,6 +123,7 @@ impl Inflow {
         let packets_per_ms = per_ms(packets, span);
         let is_flood = packets_per_ms >= FLOOD_PER_MS
             && bytes < packets * LARGE_BYTES
+            && self.holds_a_doze(per_ms(bytes, span))
             && span < 2 * WINDOW
             && self.sent_at.load(Ordering::Relaxed) < window.since.as_nanos()
             && self.awake_until.load(Ordering::Relaxed) < now.as_nanos();
@@ -130,6 +131,11 @@ impl Inflow {
         self.is_apart.store(pieces > packets / 2, Ordering::Relaxed);
         self.doze_ns.store(self.doze_ns_at(packets_per_ms, per_ms(bytes, span)), Ordering::Relaxed);
         *window = Window::new(now);
+    }
+
+    /// Whether what comes in the shortest doze, of which the system makes twice as much, is no more than half of the kernel's buffer.
+    fn holds_a_doze(&self, bytes_per_ms: u64) -> bool {
+        bytes_per_ms * nanos(2 * DOZE_MIN) / 1_000_000 <= self.buffer_bytes / 2
     }
 
     /// How long a doze may be where so much comes in a millisecond.
@@ -236,6 +242,17 @@ mod tests {
             let arrived = Arrived { packets: 200, pieces: 200, bytes: 200 * mean_bytes };
             inflow.note(&mut Window::new(AT), arrived, AT + WINDOW);
             assert_eq!(inflow.is_flooded(), is_flood, "{mean_bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn nobody_dozes_where_half_of_the_buffer_does_not_hold_what_comes_meanwhile() {
+        let bytes_per_ms = 2_200_000;
+        for (buffer_bytes, is_flood) in [(440_000, true), (439_990, false)] {
+            let inflow = Inflow::new(buffer_bytes);
+            let arrived = Arrived { packets: 1_500, pieces: 50, bytes: bytes_per_ms };
+            inflow.note(&mut Window::new(AT), arrived, AT + WINDOW);
+            assert_eq!(inflow.is_flooded(), is_flood, "{buffer_bytes} bytes");
         }
     }
 
