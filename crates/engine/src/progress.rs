@@ -33,12 +33,15 @@ use weft_sync::{Parker, SpinLock, Unparker, scheduler};
 
 use crate::clock;
 use crate::core::Core;
-use crate::port::{Lead, Port, Reliance, Signal, TURN_PACKETS};
+use crate::port::{LEADERS_PAUSE, Lead, Port, Reliance, Signal, TURN_PACKETS};
 use crate::turn::Runner;
 use crate::waiters::{Interest, Waiters};
 
 /// A wait of less than this might have ended within a spin, had neither end slept.
 const LIVELY: Duration = Duration::from_micros(200);
+
+/// So many turns of others in a row may be in a leader's way before it pauses: they are long, or whoever runs one has lost its processor.
+const TURNS_AWAITED: u32 = 2;
 
 /// Empty polls after which a spinning thread offers the processor.
 const YIELD_EVERY: u32 = 64;
@@ -234,29 +237,38 @@ impl Core {
     }
 
     /// Sleeps on the link, and runs a turn at each waking, until the condition holds or the deadline passes. While others
-    /// take in a flood it naps instead.
+    /// take in a flood it naps instead, and while they are in the midst of turns it pauses: the link stays readable then, and to sleep
+    /// on it takes no time.
     fn lead(&self, port: &Port, lead: &Lead<'_>, condition: Condition<'_>, sleeper: &Sleeper) {
         *sleeper.thread.signal.lock() = Some(port.signal().clone());
         let mut reliance = Reliance::new(port, clock::now());
-        let mut is_link_ready = false;
+        let (mut is_link_ready, mut kept_out) = (false, 0);
         loop {
             let now = clock::now();
             let nap = reliance.nap(port, is_link_ready, now);
-            if nap.is_none() && self.try_turn(port, Runner::User, now).is_none() {
-                // Somebody is in the midst of a turn, and may need this processor to end it.
-                std::thread::yield_now();
+            if nap.is_none() {
+                kept_out = if self.try_turn(port, Runner::User, now).is_some() { 0 } else { kept_out + 1 };
             }
             condition.register(sleeper);
             let now = clock::now();
             if condition.outcome(now).is_some() {
                 break;
             }
-            is_link_ready = match nap {
-                Some(nap) => {
+            is_link_ready = match (nap, kept_out) {
+                (Some(nap), _) => {
                     lead.nap(nap, now, condition.deadline);
                     false
                 }
-                None => lead.sleep(now, condition.deadline, || condition.holds()),
+                (None, 0) => lead.sleep(now, condition.deadline, || condition.holds()),
+                (None, ..=TURNS_AWAITED) => {
+                    // Who is in the midst of a turn may need this processor to end it.
+                    std::thread::yield_now();
+                    is_link_ready
+                }
+                (None, _) => {
+                    lead.pause(LEADERS_PAUSE, now, condition.deadline);
+                    false
+                }
             };
         }
         *sleeper.thread.signal.lock() = None;
@@ -282,4 +294,36 @@ fn follow(port: &Port, condition: Condition<'_>, sleeper: &Sleeper, now: Instant
         sleeper.parker.park_timeout(limit);
     }
     port.unfollow(&sleeper.waker);
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+    use crate::{Engine, Settings};
+
+    /// What lies in the link keeps its descriptor readable as long as nobody can take it out.
+    #[test]
+    fn a_leader_does_not_turn_about_a_turn_of_somebody_else() {
+        let settings =
+            Settings { bind: "127.0.0.1:0".parse().unwrap(), spin: Duration::ZERO, ..Settings::default() };
+        let engine = Engine::open(settings).unwrap();
+        let (core, port) = (engine.core(), engine.core().port(0));
+        let waiters = Waiters::default();
+        let time = Duration::from_millis(50);
+
+        let turn = port.turn.lock();
+        let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+        stranger.send_to(b"no packet of ours", engine.underlay()).unwrap();
+        let before = port.counters.sleeps.load(Ordering::Relaxed);
+        let deadline = Some(clock::now() + time);
+        let condition = Condition { waiters: &waiters, interest: Interest::Readable, deadline };
+        let is_there = SLEEPER.with(|sleeper| core.sleep(&|| 0, condition, sleeper));
+        drop(turn);
+
+        assert!(!is_there, "nobody made it true");
+        let sleeps = port.counters.sleeps.load(Ordering::Relaxed) - before;
+        assert!(sleeps <= 50, "{sleeps} sleeps in {time:?} that took no time");
+    }
 }

@@ -18,7 +18,7 @@ use weft_sync::Parker;
 use crate::clock;
 use crate::core::Core;
 use crate::gather::{is_watching, next_look, watch_nap};
-use crate::port::{Port, Service};
+use crate::port::{LEADERS_PAUSE, Port, Service};
 use crate::progress::poll_again;
 use crate::turn::Runner;
 
@@ -65,7 +65,7 @@ fn lead(core: &Arc<Core>, port: &Port) -> bool {
     let Some(lead) = port.try_lead() else { return false };
     port.set_service(Service::Leading);
     loop {
-        core.try_turn(port, Runner::Service, clock::now());
+        let is_kept_out = core.try_turn(port, Runner::Service, clock::now()).is_none();
         let now = clock::now();
         core.flush_gathered(port, now);
         let is_done =
@@ -73,7 +73,11 @@ fn lead(core: &Arc<Core>, port: &Port) -> bool {
         if is_done {
             break;
         }
-        lead.sleep(now, next_look(port, now), || core.is_stopping.load(Ordering::SeqCst));
+        if is_kept_out {
+            lead.pause(LEADERS_PAUSE, now, None);
+        } else {
+            lead.sleep(now, next_look(port, now), || core.is_stopping.load(Ordering::SeqCst));
+        }
     }
     port.is_watched.store(false, Ordering::SeqCst);
     port.set_service(Service::Napping);

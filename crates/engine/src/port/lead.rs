@@ -17,6 +17,9 @@ const LEADERS_NAP: Duration = Duration::from_micros(250);
 const LEADERS_NAP_MAX: Duration = Duration::from_micros(500);
 /// They did if threads that wait, and poll meanwhile, brought something this often.
 const SERVED_EVERY: Duration = Duration::from_micros(50);
+/// How long a leader pauses that another thread's turn is in the way of, about as long as a turn of full packets is; the system makes
+/// more of it.
+pub(crate) const LEADERS_PAUSE: Duration = Duration::from_micros(50);
 /// How long a leader stays at the link after a nap in which it was not.
 const DISTRUST: Duration = Duration::from_millis(10);
 
@@ -159,17 +162,22 @@ impl Lead<'_> {
     /// `limit` is reached. False if nobody serves the link any more: then there is no nap.
     pub(crate) fn nap(&self, nap: Duration, now: Instant, limit: Option<Instant>) -> bool {
         let port = self.port;
-        let limit = limit.map_or(nap, |limit| limit.saturating_since(now).min(nap));
-        let mut own = [LinkInterest::readable(port.signal.fd())];
         port.is_napping.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let is_served = !port.is_deserted();
         if is_served {
-            let _ = weft_link::wait_for(&mut own, Some(limit));
+            self.pause(nap, now, limit);
         }
         port.is_napping.store(false, Ordering::Relaxed);
-        port.signal.lower(own[0].is_ready);
         is_served
+    }
+
+    /// Leaves the link alone for `pause`, until somebody signals, or until `limit`.
+    pub(crate) fn pause(&self, pause: Duration, now: Instant, limit: Option<Instant>) {
+        let pause = limit.map_or(pause, |limit| limit.saturating_since(now).min(pause));
+        let mut own = [LinkInterest::readable(self.port.signal.fd())];
+        let _ = weft_link::wait_for(&mut own, Some(pause));
+        self.port.signal.lower(own[0].is_ready);
     }
 }
 

@@ -26,7 +26,7 @@ mod lead;
 mod signal;
 mod timers;
 
-pub(crate) use lead::{Lead, Reliance};
+pub(crate) use lead::{LEADERS_PAUSE, Lead, Reliance};
 pub(crate) use signal::Signal;
 
 /// Packets one turn takes from the link.
