@@ -94,6 +94,7 @@ impl Core {
         // Timers after packets: an acknowledgement that lies in the link must not lose to its time-out.
         if port.next_timer() <= now.as_nanos() {
             self.fire_timers(port, now, &mut out);
+            turn.rest(now);
         }
         drop(turn);
         self.finish(port, &mut out);

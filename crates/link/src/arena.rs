@@ -20,12 +20,14 @@ pub(crate) struct Arena {
     retired: Vec<BytesMut>,
     chunk_bytes: usize,
     chunks_max: usize,
+    /// A chunk was begun since the last [`Arena::rest`].
+    is_in_use: bool,
 }
 
 impl Arena {
     /// An arena of chunks of `chunk_bytes` that remembers at most `chunks_max` retired ones. Allocates nothing yet.
     pub(crate) fn new(chunk_bytes: usize, chunks_max: usize) -> Self {
-        Self { current: BytesMut::new(), retired: Vec::new(), chunk_bytes, chunks_max }
+        Self { current: BytesMut::new(), retired: Vec::new(), chunk_bytes, chunks_max, is_in_use: false }
     }
 
     /// At least `need` bytes to write to; `need` is at most the chunk size.
@@ -54,6 +56,22 @@ impl Arena {
         piece
     }
 
+    /// If no chunk was begun since the last call, frees retired ones that nobody holds, but for `kept`.
+    pub(crate) fn rest(&mut self, mut kept: usize) {
+        if std::mem::take(&mut self.is_in_use) {
+            return;
+        }
+        let wanted = self.chunk_bytes + LINE_BYTES;
+        self.retired.retain_mut(|chunk| {
+            if !chunk.try_reclaim(wanted) {
+                return true;
+            }
+            let is_kept = kept > 0;
+            kept = kept.saturating_sub(1);
+            is_kept
+        });
+    }
+
     /// A copy of `pieces` laid end to end.
     pub(crate) fn copy(&mut self, pieces: &[&[u8]]) -> BytesMut {
         let len = pieces.iter().map(|piece| piece.len()).sum();
@@ -71,6 +89,7 @@ impl Arena {
 
     #[cold]
     fn next_chunk(&mut self) {
+        self.is_in_use = true;
         let spent = std::mem::take(&mut self.current);
         if spent.capacity() > 0 {
             if self.retired.len() == self.chunks_max {
@@ -136,6 +155,21 @@ mod tests {
             assert!(bytes.iter().all(|&byte| byte == n));
         }
         assert_eq!(arena.retired.len(), 2);
+    }
+
+    #[test]
+    fn after_a_rest_chunks_that_nobody_holds_are_given_back() {
+        let mut arena = Arena::new(100, 8);
+        let mut held: Vec<BytesMut> = (0..8).map(|n| arena.copy(&[&[n; 100]])).collect();
+        held.truncate(2);
+        assert_eq!(arena.retired.len(), 7);
+        arena.rest(3);
+        assert_eq!(arena.retired.len(), 7, "it was in use until now");
+        arena.rest(3);
+        assert_eq!(arena.retired.len(), 2 + 3, "those that somebody holds, and as many as are to be kept");
+        assert_eq!((&held[0][..], &held[1][..]), (&[0; 100][..], &[1; 100][..]));
+        arena.rest(3);
+        assert_eq!(arena.retired.len(), 2 + 3);
     }
 
     #[test]

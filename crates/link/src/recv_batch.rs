@@ -20,8 +20,10 @@ pub const BUDGET_PACKETS: usize = 128;
 
 /// Regions per chunk of memory.
 const REGIONS: usize = 4;
-/// Chunks of regions that are kept for use again: 4 MiB.
-const REGION_CHUNKS: usize = 16;
+/// Chunks of regions that are kept for use again: 16 MiB, as many bytes as a link's kernel may hold by default.
+const REGION_CHUNKS: usize = 64;
+/// Those that are kept when nothing large comes: 4 MiB.
+const RESTING_CHUNKS: usize = 16;
 /// Bytes of a chunk for copies of small packets, which is what one small packet pins at most.
 const SMALL_CHUNK_BYTES: usize = 16 << 10;
 /// Chunks of copies that are kept for use again: 1 MiB.
@@ -149,6 +151,11 @@ impl RecvBatch {
     #[must_use]
     pub fn looks(&self) -> u32 {
         self.looks
+    }
+
+    /// Gives most of its memory back, unless some was used for large packets since the last call.
+    pub fn rest(&mut self) {
+        self.regions.rest(RESTING_CHUNKS);
     }
 
     /// How many more packets a link should put in.

@@ -32,6 +32,9 @@ pub(crate) use signal::Signal;
 /// Packets one turn takes from the link.
 pub(crate) const TURN_PACKETS: usize = 256;
 
+/// How long nothing large has come before its memory is given back.
+const REST: Duration = Duration::from_secs(1);
+
 /// What whoever runs the turn owns.
 pub(crate) struct Turn {
     pub(crate) batch: RecvBatch,
@@ -42,6 +45,18 @@ pub(crate) struct Turn {
     pub(crate) window: Window,
     pub(crate) piles: Piles,
     second_fd: Option<RawFd>,
+    rested_at: Instant,
+}
+
+impl Turn {
+    /// Timers were seen to at `now`: what was left of a flood's memory is given back when it has been over for [`REST`].
+    #[cold]
+    pub(crate) fn rest(&mut self, now: Instant) {
+        if now - self.rested_at >= REST {
+            self.rested_at = now;
+            self.batch.rest();
+        }
+    }
 }
 
 /// What the service thread is doing, so that others know how to call it.
@@ -138,6 +153,7 @@ impl Port {
                 window: Window::new(now),
                 piles: Piles::default(),
                 second_fd: None,
+                rested_at: now,
             }),
             lanes: Lanes::of_workers(workers),
             wheel: SpinLock::new(TimerWheel::new(now)),
