@@ -151,12 +151,13 @@ impl Client<'_> {
         tell(&mut control, &Finish { sent_bytes: sent.iter().map(|(bytes, _)| *bytes).collect() })
             .map_err(strange)?;
         let there: Results = hear(&mut control).map_err(strange)?;
+        let expected = there.connections.iter().map(|other| other.sent_bytes).chain(std::iter::repeat(0));
+        flows.iter().zip(expected).for_each(|(flow, bytes)| flow.expect(bytes));
         let connections = flows
             .iter_mut()
-            .zip(&there.connections)
             .zip(sent)
-            .map(|((flow, other), (_, send_error))| {
-                let receive_error = flow.finish_receiving(other.sent_bytes);
+            .map(|(flow, (_, send_error))| {
+                let receive_error = flow.finish_receiving();
                 let result = flow.result(send_error.or(receive_error));
                 // Both ends have everything.
                 flow.socket.close_start();

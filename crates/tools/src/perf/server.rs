@@ -200,12 +200,13 @@ impl Server {
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         let finish = finish?;
         let cpu = CpuTime::now().since(cpu_before, started_at.elapsed());
+        let expected = finish.sent_bytes.iter().chain(std::iter::repeat(&0));
+        flows.iter().zip(expected).for_each(|(flow, &bytes)| flow.expect(bytes));
         let connections = flows
             .iter_mut()
-            .zip(finish.sent_bytes.iter().chain(std::iter::repeat(&0)))
-            .map(|(flow, &expected)| {
+            .map(|flow| {
                 let (_, send_error) = flow.finish_sending();
-                let receive_error = flow.finish_receiving(expected);
+                let receive_error = flow.finish_receiving();
                 flow.result(send_error.or(receive_error))
             })
             .collect();

@@ -128,9 +128,13 @@ impl Flow {
         (self.sent.bytes(), error)
     }
 
-    /// Waits until `expected` bytes have arrived, or the connection has ended.
-    pub(super) fn finish_receiving(&mut self, expected: u64) -> Option<String> {
-        self.expected.store(expected, Ordering::Relaxed);
+    /// The other end has sent so many bytes. Told to all flows before the first is waited for, as each looks every [`LOOK_INTERVAL`].
+    pub(super) fn expect(&self, bytes: u64) {
+        self.expected.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Waits until what is expected has arrived, or the connection has ended.
+    pub(super) fn finish_receiving(&mut self) -> Option<String> {
         self.receiver.take().and_then(|thread| thread.join().unwrap_or_else(|_| Some(panicked())))
     }
 
