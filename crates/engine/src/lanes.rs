@@ -133,7 +133,7 @@ impl Core {
         let due = port.next_timer();
         if due <= now.as_nanos() && lanes.let_fire(due, now) {
             self.fire_timers(port, now, &mut out);
-            turn.rest(now);
+            port.rest(&mut turn.batch, now);
         }
         drop(turn);
         if count == 0 || !matches!(runner, Runner::Worker(_)) {

@@ -60,6 +60,7 @@ pub(crate) fn receive(port: &Port, turn: &mut Turn, runner: Runner, now: Instant
         }
         let (pieces, bytes) = (turn.batch.pieces() as u64, turn.batch.bytes() as u64);
         port.inflow.note(&mut turn.window, Arrived { packets: count as u64, pieces, bytes }, now);
+        port.note_memory(&turn.batch, now);
     }
     count
 }
@@ -94,7 +95,7 @@ impl Core {
         // Timers after packets: an acknowledgement that lies in the link must not lose to its time-out.
         if port.next_timer() <= now.as_nanos() {
             self.fire_timers(port, now, &mut out);
-            turn.rest(now);
+            port.rest(&mut turn.batch, now);
         }
         drop(turn);
         self.finish(port, &mut out);

@@ -56,10 +56,16 @@ impl Arena {
         piece
     }
 
-    /// If no chunk was begun since the last call, frees retired ones that nobody holds, but for `kept`.
-    pub(crate) fn rest(&mut self, mut kept: usize) {
+    /// Chunks that are retired.
+    #[inline]
+    pub(crate) fn retired(&self) -> usize {
+        self.retired.len()
+    }
+
+    /// Frees retired chunks that nobody holds, but for `kept`; false, and none is freed, if one was begun since the last call.
+    pub(crate) fn rest(&mut self, mut kept: usize) -> bool {
         if std::mem::take(&mut self.is_in_use) {
-            return;
+            return false;
         }
         let wanted = self.chunk_bytes + LINE_BYTES;
         self.retired.retain_mut(|chunk| {
@@ -70,6 +76,7 @@ impl Arena {
             kept = kept.saturating_sub(1);
             is_kept
         });
+        true
     }
 
     /// A copy of `pieces` laid end to end.
@@ -163,12 +170,12 @@ mod tests {
         let mut held: Vec<BytesMut> = (0..8).map(|n| arena.copy(&[&[n; 100]])).collect();
         held.truncate(2);
         assert_eq!(arena.retired.len(), 7);
-        arena.rest(3);
-        assert_eq!(arena.retired.len(), 7, "it was in use until now");
-        arena.rest(3);
+        assert!(!arena.rest(3), "it was in use until now");
+        assert_eq!(arena.retired.len(), 7);
+        assert!(arena.rest(3));
         assert_eq!(arena.retired.len(), 2 + 3, "those that somebody holds, and as many as are to be kept");
         assert_eq!((&held[0][..], &held[1][..]), (&[0; 100][..], &[1; 100][..]));
-        arena.rest(3);
+        assert!(arena.rest(3));
         assert_eq!(arena.retired.len(), 2 + 3);
     }
 

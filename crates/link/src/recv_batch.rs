@@ -20,8 +20,8 @@ pub const BUDGET_PACKETS: usize = 128;
 
 /// Regions per chunk of memory.
 const REGIONS: usize = 4;
-/// Chunks of regions that are kept for use again: 16 MiB, as many bytes as a link's kernel may hold by default.
-const REGION_CHUNKS: usize = 64;
+/// Chunks of regions that are used again: 64 MiB, which 64 connections of large packets within a host may hold.
+const REGION_CHUNKS: usize = 256;
 /// Those that are kept when nothing large comes: 4 MiB.
 const RESTING_CHUNKS: usize = 16;
 /// Bytes of a chunk for copies of small packets, which is what one small packet pins at most.
@@ -153,9 +153,17 @@ impl RecvBatch {
         self.looks
     }
 
-    /// Gives most of its memory back, unless some was used for large packets since the last call.
-    pub fn rest(&mut self) {
-        self.regions.rest(RESTING_CHUNKS);
+    /// Whether there may be memory for [`RecvBatch::rest`] to give back.
+    #[inline]
+    #[must_use]
+    pub fn may_rest(&self) -> bool {
+        self.regions.retired() > RESTING_CHUNKS
+    }
+
+    /// Gives back what nobody holds of its memory for large packets, but for 4 MiB; false, and nothing is given back, if more of that
+    /// was taken up since the last call.
+    pub fn rest(&mut self) -> bool {
+        self.regions.rest(RESTING_CHUNKS)
     }
 
     /// How many more packets a link should put in.

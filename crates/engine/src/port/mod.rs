@@ -32,9 +32,6 @@ pub(crate) use signal::Signal;
 /// Packets one turn takes from the link.
 pub(crate) const TURN_PACKETS: usize = 256;
 
-/// How long nothing large has come before its memory is given back.
-const REST: Duration = Duration::from_secs(1);
-
 /// What whoever runs the turn owns.
 pub(crate) struct Turn {
     pub(crate) batch: RecvBatch,
@@ -45,18 +42,6 @@ pub(crate) struct Turn {
     pub(crate) window: Window,
     pub(crate) piles: Piles,
     second_fd: Option<RawFd>,
-    rested_at: Instant,
-}
-
-impl Turn {
-    /// Timers were seen to at `now`: what was left of a flood's memory is given back when it has been over for [`REST`].
-    #[cold]
-    pub(crate) fn rest(&mut self, now: Instant) {
-        if now - self.rested_at >= REST {
-            self.rested_at = now;
-            self.batch.rest();
-        }
-    }
 }
 
 /// What the service thread is doing, so that others know how to call it.
@@ -99,6 +84,8 @@ pub(crate) struct Port {
     next_timer: AtomicU64,
     /// When I/O nodes that were left are to be probed, in nanoseconds; under the wheel's lock.
     next_probe: AtomicU64,
+    /// When memory of packets that came is to be given back, in nanoseconds; under the wheel's lock.
+    next_rest: AtomicU64,
     /// Until when the leader sleeps, in nanoseconds; 0 while it is awake.
     sleeps_until: AtomicU64,
     /// Ends the leader's sleep.
@@ -153,12 +140,12 @@ impl Port {
                 window: Window::new(now),
                 piles: Piles::default(),
                 second_fd: None,
-                rested_at: now,
             }),
             lanes: Lanes::of_workers(workers),
             wheel: SpinLock::new(TimerWheel::new(now)),
             next_timer: AtomicU64::new(u64::MAX),
             next_probe: AtomicU64::new(u64::MAX),
+            next_rest: AtomicU64::new(u64::MAX),
             sleeps_until: AtomicU64::new(0),
             signal: Arc::new(Signal::new()?),
             is_led: AtomicBool::new(false),

@@ -1,13 +1,18 @@
 //! When the slots of a port are to be looked at, whatever comes in.
 
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::Duration;
 
 use weft_base::Instant;
+use weft_link::RecvBatch;
 
 use super::Port;
 use crate::slot::{Live, Slot};
 use crate::wheel::Timer;
+
+/// How long nothing large has come before its memory is given back, up to twice.
+const REST: Duration = Duration::from_secs(1);
 
 impl Port {
     /// Sees to it that `slot` is looked at by `due`; the caller holds its lock. Costs nothing if the wheel looks at it
@@ -36,19 +41,45 @@ impl Port {
     /// Sees to it that [`Core::probe_sides`](crate::core::Core::probe_sides) is called by `due`.
     #[cold]
     pub(crate) fn arm_probe(&self, due: Instant) {
+        self.arm_own(&self.next_probe, due);
+    }
+
+    /// Whether it is time to probe; then it is not until that is armed again.
+    pub(crate) fn take_probe(&self, now: Instant) -> bool {
+        self.take_own(&self.next_probe, now)
+    }
+
+    /// Something came at `now`: the memory that a flood left is given back when it has not been needed for [`REST`].
+    #[inline]
+    pub(crate) fn note_memory(&self, batch: &RecvBatch, now: Instant) {
+        if batch.may_rest() && self.next_rest.load(Ordering::Relaxed) == u64::MAX {
+            self.arm_own(&self.next_rest, now + REST);
+        }
+    }
+
+    /// Gives it back if that is due.
+    pub(crate) fn rest(&self, batch: &mut RecvBatch, now: Instant) {
+        if self.take_own(&self.next_rest, now) && !batch.rest() {
+            self.arm_own(&self.next_rest, now + REST);
+        }
+    }
+
+    /// For what the port itself is to do by `due`.
+    #[cold]
+    fn arm_own(&self, next: &AtomicU64, due: Instant) {
         let wheel = self.wheel.lock();
-        self.next_probe.fetch_min(due.as_nanos(), Ordering::Relaxed);
+        next.fetch_min(due.as_nanos(), Ordering::Relaxed);
         self.next_timer.fetch_min(due.as_nanos(), Ordering::Relaxed);
         drop(wheel);
         self.end_sleep_by(due);
     }
 
-    /// Whether it is time to probe; then it is not until that is armed again.
-    pub(crate) fn take_probe(&self, now: Instant) -> bool {
+    /// Whether that is due; then it is not until it is armed again.
+    fn take_own(&self, next: &AtomicU64, now: Instant) -> bool {
         let _wheel = self.wheel.lock();
-        let is_due = self.next_probe.load(Ordering::Relaxed) <= now.as_nanos();
+        let is_due = next.load(Ordering::Relaxed) <= now.as_nanos();
         if is_due {
-            self.next_probe.store(u64::MAX, Ordering::Relaxed);
+            next.store(u64::MAX, Ordering::Relaxed);
         }
         is_due
     }
@@ -77,9 +108,55 @@ impl Port {
         let mut wheel = self.wheel.lock();
         wheel.advance(now, |slot| expired.push(slot));
         let next = wheel.next_due().map_or(u64::MAX, Instant::as_nanos);
-        self.next_timer.store(next.min(self.next_probe.load(Ordering::Relaxed)), Ordering::Relaxed);
+        let own = [&self.next_probe, &self.next_rest].map(|due| due.load(Ordering::Relaxed));
+        self.next_timer.store(own.into_iter().fold(next, u64::min), Ordering::Relaxed);
         for slot in expired.iter() {
             slot.armed.store(u64::MAX, Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use weft_link::{Link, SendBatch, Udp, UdpOptions};
+
+    use super::*;
+    use crate::clock;
+
+    #[test]
+    fn what_a_flood_left_is_given_back_when_it_has_been_over_for_a_while() {
+        let bind = |options: &UdpOptions| Udp::bind_with("127.0.0.1:0".parse().unwrap(), options).unwrap();
+        let sender = bind(&UdpOptions::default());
+        let link = Arc::new(bind(&UdpOptions { direct: false, ..UdpOptions::default() }));
+        let now = clock::now();
+        let port = Port::new(0, link.clone(), now, Duration::ZERO, 0).unwrap();
+        let mut batch = RecvBatch::with_budget(1_000);
+        let flood = |packets: usize, batch: &mut RecvBatch| {
+            for _ in 0..packets {
+                let mut out = SendBatch::new();
+                out.push_slice(link.info().local, &[7; 60_000]);
+                sender.send(&mut out).unwrap();
+                weft_link::wait(&[link.poll_fd().unwrap()], None).unwrap();
+                link.recv(batch).unwrap();
+            }
+            assert_eq!(batch.drain().count(), packets);
+        };
+
+        flood(20, &mut batch);
+        port.note_memory(&batch, now);
+        assert_eq!(port.next_timer(), u64::MAX, "a little is kept");
+
+        flood(100, &mut batch);
+        port.note_memory(&batch, now);
+        assert_eq!(port.next_timer(), (now + REST).as_nanos());
+        port.rest(&mut batch, now + REST);
+        assert!(batch.may_rest(), "it was in use until now");
+        port.rest(&mut batch, now + REST);
+        assert!(batch.may_rest(), "it is not time yet");
+        port.rest(&mut batch, now + 2 * REST);
+        assert!(!batch.may_rest());
+
+        port.expire(now + 2 * REST, &mut Vec::new());
+        assert_eq!(port.next_timer(), u64::MAX, "nobody is woken for it again");
     }
 }
