@@ -46,6 +46,7 @@ def bulk():
         "quinn": quinn("stream", "--size", "131072"),
         "ucx": ucx("tag_bw", 131072, 10_000),
         "weft": Weft.stream(),
+        "weft-208K": Weft.stream(buffer="208K"),
     })
 
 

@@ -153,10 +153,12 @@ class Weft:
     """The `weft` command, as a contender: a server for each measurement, so that it takes nothing from the others."""
 
     @staticmethod
-    def stream(congestion="cubic", is_far=False):
-        """One stream. A far way takes larger windows than one node gives by default."""
-        server = ["--receive-slots", str(FAR_SLOTS)] if is_far else []
-        client = ["--send-bytes", FAR_BYTES] if is_far and congestion == "model" else []
+    def stream(congestion="cubic", is_far=False, buffer=None):
+        """One stream. A far way takes larger windows than one node gives by default. With a `buffer` of the kernel as a user without
+        privileges has, where nobody raised net.core.rmem_max."""
+        kernels = ["--socket-buffer", buffer] if buffer else []
+        server = [*kernels, "--receive-slots", str(FAR_SLOTS)] if is_far else kernels
+        client = [*kernels, "--send-bytes", FAR_BYTES] if is_far and congestion == "model" else kernels
         return lambda bench: Weft.perf(bench, ["--congestion", congestion, *client], server)
 
     @staticmethod

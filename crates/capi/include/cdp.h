@@ -97,13 +97,15 @@ struct cdp_node_config {
     uint32_t scheme;          /* CDP_SCHEME_... */
     uint32_t spin_us;         /* longest time a waiting caller polls before it sleeps; 0: 50 */
     uint64_t memory_bytes;    /* memory that may be promised to peers (CDP-LIM-13); 0: half of the machine's */
+    uint64_t socket_buffer_bytes; /* wanted for either buffer of the kernel of each UDP socket; 0: 8 MiB; without
+                                 CAP_NET_ADMIN the kernel gives up to net.core.wmem_max and rmem_max */
     const char *bind;         /* "IP:PORT" of the UDP socket; NULL: as the cluster file says, else any port on all
                                  IPv4 interfaces */
     const char *stat_name;    /* name under which "weft stat" finds this node; NULL: not offered */
     const char *cluster;      /* path of the cluster file, docs/cluster.md; NULL: none */
     const char *name;         /* name or number of this node in the cluster file; NULL: see node */
 };
-#define CDP_NODE_CONFIG_INIT { sizeof(struct cdp_node_config), 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL }
+#define CDP_NODE_CONFIG_INIT { sizeof(struct cdp_node_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL }
 
 /*
  * Opens the default node, on which cdp_socket() makes sockets. Without this call, the first cdp_socket() opens it with

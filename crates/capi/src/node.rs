@@ -55,6 +55,8 @@ pub struct CdpNodeConfig {
     pub spin_us: u32,
     /// Bytes of memory that may be promised to peers; 0 for half of the machine's.
     pub memory_bytes: u64,
+    /// Bytes wanted for either buffer of the kernel of each UDP socket; 0 for 8 MiB.
+    pub socket_buffer_bytes: u64,
     /// `IP:PORT` of the UDP socket; NULL for any.
     pub bind: *const c_char,
     /// Name under which the statistics are offered; NULL for none.
@@ -100,6 +102,10 @@ impl CdpNodeConfig {
         }
         if self.memory_bytes != 0 {
             builder = builder.memory_bytes(usize::try_from(self.memory_bytes).unwrap_or(usize::MAX));
+        }
+        if self.socket_buffer_bytes != 0 {
+            builder =
+                builder.socket_buffer_bytes(usize::try_from(self.socket_buffer_bytes).unwrap_or(usize::MAX));
         }
         if !self.bind.is_null() {
             // SAFETY: a text, by the contract of this function.

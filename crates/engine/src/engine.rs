@@ -293,6 +293,7 @@ fn links(settings: &Settings) -> io::Result<Vec<Arc<dyn Link>>> {
     if !settings.links.is_empty() {
         return Ok(settings.links.clone());
     }
-    let group = Udp::bind_group(settings.bind, settings.ports.max(1), &UdpOptions::default())?;
+    let options = UdpOptions { buffer_bytes: settings.socket_buffer_bytes, ..UdpOptions::default() };
+    let group = Udp::bind_group(settings.bind, settings.ports.max(1), &options)?;
     Ok(group.into_iter().map(|link| Arc::new(link) as Arc<dyn Link>).collect())
 }

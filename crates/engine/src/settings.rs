@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_base::{NodeId, limits};
-use weft_link::Link;
+use weft_link::{Link, UdpOptions};
 use weft_route::{Cluster, Mode, PROBE_INTERVAL};
 
 use crate::stats::EngineStats;
@@ -35,6 +35,8 @@ pub struct Settings {
     /// UDP sockets that share the address, a port each, where `links` is empty. All packets of one remote address come in
     /// by one of them.
     pub ports: usize,
+    /// Bytes wanted for the kernel's send buffer and for its receive buffer of each of these sockets; the kernel may give less.
+    pub socket_buffer_bytes: usize,
     /// Where other nodes are reached ([CDP-ADR-6]).
     pub peers: Vec<(NodeId, SocketAddr)>,
     /// Nodes, networks and I/O nodes; `node` is one of them, or on no network of theirs in particular.
@@ -66,6 +68,7 @@ impl Default for Settings {
             bind: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
             links: Vec::new(),
             ports: 1,
+            socket_buffer_bytes: UdpOptions::default().buffer_bytes,
             peers: Vec::new(),
             cluster: Cluster::default(),
             mode: Mode::Open,
@@ -88,4 +91,20 @@ fn half_of_memory() -> usize {
     let kib =
         text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse().ok());
     kib.map_or(FALLBACK, |kib: usize| kib * 512)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::Engine;
+
+    #[test]
+    fn the_kernel_is_asked_for_the_buffers_that_are_wanted() {
+        let bind = "127.0.0.1:0".parse().unwrap();
+        let settings = Settings { bind, socket_buffer_bytes: 100_000, ..Settings::default() };
+        let engine = Engine::open(settings).unwrap();
+        // It counts twice as much, for what it needs itself.
+        let info = &engine.core().port(0).info;
+        assert_eq!((info.send_buffer_bytes, info.receive_buffer_bytes), (200_000, 200_000));
+    }
 }

@@ -171,6 +171,7 @@ pub struct NodeBuilder {
     workers: Workers,
     spin: Option<Duration>,
     memory_bytes: Option<usize>,
+    socket_buffer_bytes: Option<usize>,
     cluster: Option<ClusterFile>,
     name: Option<String>,
     mode: Option<Mode>,
@@ -302,6 +303,13 @@ impl NodeBuilder {
         self
     }
 
+    /// Bytes wanted for the kernel's send buffer and for its receive buffer of each UDP socket of the node's own. Default 8 MiB. Without
+    /// the capability `CAP_NET_ADMIN` the kernel gives no more than `net.core.wmem_max` and `net.core.rmem_max`.
+    pub fn socket_buffer_bytes(mut self, bytes: usize) -> Self {
+        self.socket_buffer_bytes = Some(bytes);
+        self
+    }
+
     /// How long the end of the node waits for connections to close (CDP-ST-H). Default 2 s.
     pub fn linger(mut self, limit: Duration) -> Self {
         self.linger = Some(limit);
@@ -342,6 +350,7 @@ impl NodeBuilder {
         settings.stat = self.stat_name.map(|name| (name, describe as weft_engine::Describe));
         settings.spin = self.spin.unwrap_or(settings.spin);
         settings.memory_bytes = self.memory_bytes.unwrap_or(settings.memory_bytes);
+        settings.socket_buffer_bytes = self.socket_buffer_bytes.unwrap_or(settings.socket_buffer_bytes);
         settings.linger = self.linger.unwrap_or(settings.linger);
         let engine = convert::open(settings, bind)?;
         Ok(Node { engine: Arc::new(engine) })

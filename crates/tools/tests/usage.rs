@@ -39,6 +39,10 @@ fn a_wrong_command_line_has_a_code_of_its_own_and_says_what_is_wrong() {
         (&["cat", "--listen", "65536"], "give 0 to 65535, or the name of a service"),
         (&["perf", "host", "--congestion", "reno"], "cubic, model, or fixed:PACKETS"),
         (&["demo", "--fault", "lose=1%"], "one of loss"),
+        (
+            &["ping", "02:00:00:00:00:01", "--link", "packet:lo", "--socket-buffer", "1K"],
+            "--socket-buffer is of UDP sockets",
+        ),
     ] {
         let done = weft(words);
         assert_eq!(done.code, 2, "{words:?}: {done:?}");

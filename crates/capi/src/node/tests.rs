@@ -11,6 +11,7 @@ fn config() -> CdpNodeConfig {
         scheme: 0,
         spin_us: 0,
         memory_bytes: 0,
+        socket_buffer_bytes: 0,
         bind: std::ptr::null(),
         stat_name: std::ptr::null(),
         cluster: std::ptr::null(),

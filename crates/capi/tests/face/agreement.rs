@@ -49,6 +49,7 @@ fn layouts() -> String {
         scheme,
         spin_us,
         memory_bytes,
+        socket_buffer_bytes,
         bind,
         stat_name,
         cluster,

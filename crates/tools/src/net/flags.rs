@@ -54,6 +54,13 @@ pub struct NodeFlags {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub spin_time: Option<Duration>,
 
+    /// Bytes wanted for the kernel's send and receive buffers of a UDP socket, such as 208K [default: 8M]
+    ///
+    /// Without the capability CAP_NET_ADMIN the kernel gives no more than net.core.wmem_max and net.core.rmem_max; what it gave is what
+    /// `weft doctor` shows, twice that.
+    #[arg(long, value_name = "SIZE", value_parser = parse_usize_bytes)]
+    pub socket_buffer: Option<usize>,
+
     /// Name under which `weft stat` finds this node [default: COMMAND-PID]
     #[arg(long, value_name = "NAME")]
     pub stat_name: Option<String>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use weft_base::{NodeId, limits};
 use weft_launch::{Job, Place};
-use weft_link::{Ethernet, EthernetOptions, Fault, FaultCounts, Faults, Link, Pcap, Trace, Udp};
+use weft_link::{Ethernet, EthernetOptions, Fault, FaultCounts, Faults, Link, Pcap, Trace, Udp, UdpOptions};
 use weft_route::{Cluster, Member};
 use weft_socket::{Node, OpenError};
 
@@ -128,6 +128,14 @@ impl LocalNode {
         if let Some(spin) = flags.spin_time {
             builder = builder.spin(spin);
         }
+        if let Some(bytes) = flags.socket_buffer {
+            if !matches!(flags.link, LinkChoice::Udp) {
+                let what =
+                    "--socket-buffer is of UDP sockets, and a node on --link packet:INTERFACE has none";
+                return Err(Failure::new(Code::Usage, what, "leave one of the two out"));
+            }
+            builder = builder.socket_buffer_bytes(bytes);
+        }
         let is_wrapped =
             flags.pcap.is_some() || flags.trace || flags.fault.is_some() || flags.fault_in.is_some();
         let mut opened = Wrapped::default();
@@ -209,7 +217,12 @@ struct Wrapped {
 impl Wrapped {
     fn around(flags: &NodeFlags, bind: SocketAddr) -> Result<Self, Failure> {
         let mut link: Arc<dyn Link> = match &flags.link {
-            LinkChoice::Udp => Arc::new(Udp::bind(bind).map_err(|error| bind_failure(bind, &cause(&error)))?),
+            LinkChoice::Udp => {
+                let mut options = UdpOptions::default();
+                options.buffer_bytes = flags.socket_buffer.unwrap_or(options.buffer_bytes);
+                let udp = Udp::bind_with(bind, &options);
+                Arc::new(udp.map_err(|error| bind_failure(bind, &cause(&error)))?)
+            }
             LinkChoice::Packet(interface) => {
                 Arc::new(Ethernet::open(interface).map_err(|error| told(Code::Address, &error))?)
             }
