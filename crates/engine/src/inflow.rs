@@ -8,8 +8,8 @@
 //! meanwhile stays in the second cache and in the kernel's buffer, from [`DOZE_MIN`] to [`DOZE_MAX`] (decision 0042).
 //!
 //! A doze costs its length in latency, so it must not matter: a port is flooded when more than [`FLOOD_PER_MS`] packets came in each
-//! millisecond of the last window, of less than [`LARGE_BYTES`] in the mean (decision 0046), and no user thread sent anything in it
-//! that the peer might wait to answer. And a doze that finds less than half of what would have come has held up a sender whose window
+//! millisecond of the last window, of less than [`LARGE_BYTES`] in the mean (decision 0046), the kernel's buffer holds what comes in a
+//! doze (decision 0047), and no user thread sent anything in it that the peer might wait to answer. And a doze that finds less than half of what would have come has held up a sender whose window
 //! is small, and one that ended more than [`LATE`] after its time was on a processor that others want: after [`HARMFUL_MAX`] of
 //! these in a row there is none for [`PENANCE`].
 

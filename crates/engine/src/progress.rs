@@ -12,6 +12,7 @@
 //! in a flood or because it waits and polls, the leader stays off the link, where every packet would wake it for nothing and at its
 //! sender's expense: it naps, for half a millisecond at most (`port::Reliance`); whoever makes its condition true ends the nap, and so
 //! does a thread that falls asleep itself.
+//! A leader in whose way turns of others are pauses as well, as its sleep on the link would take no time (decision 0048).
 //!
 //! Races:
 //! * Condition against sleep: the waiter registers its waker, then looks at the condition again; see `waiters`. Several
