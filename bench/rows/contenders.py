@@ -154,11 +154,11 @@ class Weft:
 
     @staticmethod
     def stream(congestion="cubic", is_far=False, buffer=None):
-        """One stream. A far way takes larger windows than one node gives by default. With a `buffer` of the kernel as a user without
-        privileges has, where nobody raised net.core.rmem_max."""
-        kernels = ["--socket-buffer", buffer] if buffer else []
-        server = [*kernels, "--receive-slots", str(FAR_SLOTS)] if is_far else kernels
-        client = [*kernels, "--send-bytes", FAR_BYTES] if is_far and congestion == "model" else kernels
+        """One stream. A far way takes larger windows than one node gives by default. `buffer` is what the kernel's buffers are to be,
+        such as a user without privileges has where nobody raised net.core.rmem_max."""
+        both = ["--socket-buffer", buffer] if buffer else []
+        server = [*both, "--receive-slots", str(FAR_SLOTS)] if is_far else both
+        client = [*both, "--send-bytes", FAR_BYTES] if is_far and congestion == "model" else both
         return lambda bench: Weft.perf(bench, ["--congestion", congestion, *client], server)
 
     @staticmethod

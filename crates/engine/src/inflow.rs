@@ -8,10 +8,10 @@
 //! meanwhile stays in the second cache and in the kernel's buffer, from [`DOZE_MIN`] to [`DOZE_MAX`] (decision 0042).
 //!
 //! A doze costs its length in latency, so it must not matter: a port is flooded when more than [`FLOOD_PER_MS`] packets came in each
-//! millisecond of the last window, of less than [`LARGE_BYTES`] in the mean (decision 0046), the kernel's buffer holds what comes in a
-//! doze (decision 0047), and no user thread sent anything in it that the peer might wait to answer. And a doze that finds less than half of what would have come has held up a sender whose window
-//! is small, and one that ended more than [`LATE`] after its time was on a processor that others want: after [`HARMFUL_MAX`] of
-//! these in a row there is none for [`PENANCE`].
+//! millisecond of the last window, of less than [`LARGE_BYTES`] in the mean (decision 0046), the kernel's buffer has room for what comes
+//! in a doze (decision 0047), and no user thread sent anything in it that the peer might wait to answer. And a doze that finds less than
+//! half of what would have come has held up a sender whose window is small, and one that ended more than [`LATE`] after its time was on
+//! a processor that others want: after [`HARMFUL_MAX`] of these in a row there is none for [`PENANCE`].
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -123,7 +123,7 @@ impl Inflow {
         let packets_per_ms = per_ms(packets, span);
         let is_flood = packets_per_ms >= FLOOD_PER_MS
             && bytes < packets * LARGE_BYTES
-            && self.holds_a_doze(per_ms(bytes, span))
+            && self.has_room_for_a_doze(per_ms(bytes, span))
             && span < 2 * WINDOW
             && self.sent_at.load(Ordering::Relaxed) < window.since.as_nanos()
             && self.awake_until.load(Ordering::Relaxed) < now.as_nanos();
@@ -133,9 +133,9 @@ impl Inflow {
         *window = Window::new(now);
     }
 
-    /// Whether what comes in the shortest doze, of which the system makes twice as much, is no more than half of the kernel's buffer.
-    fn holds_a_doze(&self, bytes_per_ms: u64) -> bool {
-        bytes_per_ms * nanos(2 * DOZE_MIN) / 1_000_000 <= self.buffer_bytes / 2
+    /// Whether what comes in the shortest doze fills no more of the kernel's buffer than it may.
+    fn has_room_for_a_doze(&self, bytes_per_ms: u64) -> bool {
+        expected(bytes_per_ms, DOZE_MIN) <= self.buffer_bytes / BUFFER_PART
     }
 
     /// How long a doze may be where so much comes in a millisecond.
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_dozes_where_half_of_the_buffer_does_not_hold_what_comes_meanwhile() {
+    fn nobody_dozes_where_what_comes_meanwhile_fills_more_than_a_part_of_the_buffer() {
         let bytes_per_ms = 2_200_000;
         for (buffer_bytes, is_flood) in [(440_000, true), (439_990, false)] {
             let inflow = Inflow::new(buffer_bytes);

@@ -56,7 +56,7 @@ impl Arena {
         piece
     }
 
-    /// Chunks that are retired.
+    /// How many chunks are retired.
     #[inline]
     pub(crate) fn retired(&self) -> usize {
         self.retired.len()
