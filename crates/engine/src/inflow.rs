@@ -5,7 +5,7 @@
 //! Where the packets come one by one, it dozes before it looks (decision 0040).
 //!
 //! Each doze costs some microseconds of two processors, that of the timer and an acknowledgement's. So it is as long as what comes
-//! meanwhile stays in the second cache and in the kernel's buffer, from [`DOZE_MIN`] to [`DOZE_MAX`] (decision 0042).
+//! meanwhile stays in the second cache and in the kernel's buffer, from [`DOZE_MIN`] to [`DOZE_MAX`] (decisions 0042, 0049).
 //!
 //! A doze costs its length in latency, so it must not matter: a port is flooded when more than [`FLOOD_PER_MS`] packets came in each
 //! millisecond of the last window, of less than [`LARGE_BYTES`] in the mean (decision 0046), the kernel's buffer has room for what comes
@@ -20,15 +20,17 @@ use weft_base::Instant;
 
 use crate::counters::Tally;
 
-/// How long a thread dozes; the system makes more of it.
+/// How long a thread dozes; the system makes more of it, [`DOZE_MORE`].
 const DOZE_MIN: Duration = Duration::from_micros(50);
 const DOZE_MAX: Duration = Duration::from_micros(150);
+/// What the system makes more of a doze: until its timer has fired and the thread has a processor.
+const DOZE_MORE: Duration = Duration::from_micros(25);
 /// What comes in one doze, unless that is the shortest.
 const GATHER_BYTES: u64 = 256 << 10;
 const GATHER_PACKETS: u64 = 192;
 /// What comes in one doze fills this part of the kernel's buffer at most; the rest is for what comes while that is worked off.
 const BUFFER_PART: u64 = 4;
-/// Bytes of its buffer that the kernel counts for a small packet, about; for a large one less than twice what it has.
+/// Bytes of its buffer that the kernel counts for a small packet, about; for a full one of 1,500 bytes 1.6 times what it has.
 const PACKET_COUNTS: u64 = 1 << 10;
 /// How much later than asked for a doze may end before it is one too many.
 const LATE: Duration = Duration::from_micros(200);
@@ -142,9 +144,10 @@ impl Inflow {
     fn doze_ns_at(&self, packets_per_ms: u64, bytes_per_ms: u64) -> u64 {
         let until = |count: u64, per_ms: u64| count * 1_000_000 / per_ms.max(1);
         let room = self.buffer_bytes / BUFFER_PART;
-        let by_bytes = until(GATHER_BYTES.min(room), bytes_per_ms);
-        let by_packets = until(GATHER_PACKETS.min(room / PACKET_COUNTS), packets_per_ms);
-        by_bytes.min(by_packets).clamp(nanos(DOZE_MIN), nanos(DOZE_MAX))
+        // The system's part of a doze spares nothing, but its packets need room as well.
+        let gathered = until(GATHER_BYTES, bytes_per_ms).min(until(GATHER_PACKETS, packets_per_ms));
+        let full = until(room, bytes_per_ms).min(until(room / PACKET_COUNTS, packets_per_ms));
+        gathered.min(full.saturating_sub(nanos(DOZE_MORE))).clamp(nanos(DOZE_MIN), nanos(DOZE_MAX))
     }
 
     /// How long who finds nothing in a flood dozes; the system makes more of it.
@@ -288,8 +291,8 @@ mod tests {
         assert_eq!(doze(BUFFER_BYTES, 2_560, 2_560), 75, "by packets");
         assert_eq!(doze(BUFFER_BYTES, 500, 4_096 << 10), 62, "by bytes");
         assert_eq!(doze(BUFFER_BYTES, 5_000, 8 << 20), 50, "the shortest");
-        assert_eq!(doze(416 << 10, 1_040, 1_248), 100, "by packets of the buffer");
-        assert_eq!(doze(416 << 10, 160, 1_040 << 10), 100, "by bytes of the buffer");
+        assert_eq!(doze(416 << 10, 1_040, 1_248), 75, "by packets of the buffer");
+        assert_eq!(doze(416 << 10, 160, 1_040 << 10), 75, "by bytes of the buffer");
         assert_eq!(doze(0, 160, 230_000), 50, "no buffer to speak of");
     }
 

@@ -182,7 +182,7 @@ impl Core {
                 None => std::thread::yield_now(),
                 Some(0) if port.inflow.is_flooded() => {
                     dozed_at = Some((now, port.inflow.packets()));
-                    std::thread::sleep(port.inflow.doze());
+                    weft_link::doze(port.inflow.doze());
                     now = clock::now();
                 }
                 Some(0) => poll_again(round),
@@ -203,7 +203,7 @@ impl Core {
             return;
         }
         let before = port.inflow.packets();
-        std::thread::sleep(doze);
+        weft_link::doze(doze);
         let now = clock::now();
         if self.try_turn(port, Runner::User, now).is_some() {
             port.inflow.note_doze(begin, port.inflow.packets() - before, TURN_PACKETS, now);

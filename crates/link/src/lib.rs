@@ -52,5 +52,5 @@ pub use recv_batch::{BUDGET_PACKETS, COPYBREAK_BYTES, REGION_BYTES, Received, Re
 pub use send_batch::{Frame, GROUP_BYTES_MAX, INLINE_BYTES, SendBatch};
 pub use trace::Trace;
 pub use udp::{Udp, UdpOptions};
-pub use wait::{Interest, wait, wait_for};
+pub use wait::{Interest, doze, wait, wait_for};
 pub use waker::Waker;

@@ -1,8 +1,11 @@
 //! Sleeping until a descriptor is ready.
 
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::RawFd;
 use std::time::Duration;
+
+use rustix::thread::{current_timer_slack, set_current_timer_slack};
 
 /// A descriptor to wait for, and what it is waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,6 +99,23 @@ fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<usize
     }
 }
 
+/// How much later than asked for a doze may end by the thread's own leave, in nanoseconds. What the kernel takes to wake it comes on top.
+const SLACK_NS: u64 = 1_000;
+
+/// Sleeps for about `time`, which is short: without the 50 µs more that the kernel allows itself for threads of normal priority.
+///
+/// How exact the thread's other sleeps are stays as it was.
+pub fn doze(time: Duration) {
+    // A kernel that does not tell sleeps as long as it does.
+    let usual = current_timer_slack().ok().and_then(NonZeroU64::new).filter(|slack| slack.get() > SLACK_NS);
+    let is_set = usual.is_some() && set_current_timer_slack(NonZeroU64::new(SLACK_NS)).is_ok();
+    std::thread::sleep(time);
+    if is_set {
+        // It took one just now.
+        let _ = set_current_timer_slack(usual);
+    }
+}
+
 fn timespec(duration: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: duration.as_secs().try_into().unwrap_or(libc::time_t::MAX),
@@ -113,6 +133,17 @@ mod tests {
         let started = std::time::Instant::now();
         assert_eq!(wait(&[], Some(Duration::from_millis(5))).unwrap(), 0);
         assert!(started.elapsed() >= Duration::from_millis(5));
+    }
+
+    #[test]
+    fn a_doze_leaves_the_thread_as_it_was() {
+        // A thread of real-time priority has no slack, and keeps it so.
+        let _ = set_current_timer_slack(NonZeroU64::new(70_000));
+        let usual = current_timer_slack().unwrap();
+        let started = std::time::Instant::now();
+        doze(Duration::from_millis(2));
+        assert!(started.elapsed() >= Duration::from_millis(2));
+        assert_eq!(current_timer_slack().unwrap(), usual);
     }
 
     #[test]
