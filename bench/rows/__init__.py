@@ -14,6 +14,8 @@ KINDS = {"cubic": "cubic", "model": "bbr"}
 TERMS = 5
 # Lines of 64 bytes of code that a round trip over bare sockets has at either end.
 CODE_LINES = [64, 128, 192, 256, 384, 512]
+# Before each send and behind it: a short way for lone messages, with the rest of the work behind it.
+CODE_BEHIND = [(64, 256), (96, 256), (128, 256), (64, 512), (96, 512), (128, 512)]
 
 GBIT, CPU = ("gbit_per_s", "Gbit/s"), ("cpu_s_per_gb", "processor s/GB")
 MESSAGES, RTT = ("messages_per_s", "messages/s"), ("rtt_ns_p50", "ns")
@@ -99,6 +101,12 @@ def code():
         yield Row(f"code-{name}", wires.OFFLOADS, [RTT], name, {
             name: kernel(*bare),
             **{f"{name}-{lines}": kernel(*bare, "--code-lines", str(lines)) for lines in CODE_LINES},
+            **{
+                f"{name}-{before}-{behind}": kernel(
+                    *bare, "--code-lines", str(before), "--code-lines-behind", str(behind)
+                )
+                for before, behind in CODE_BEHIND
+            },
             "weft": Weft.ping(20000, ["--spin-time", "1s"], [], is_packet=is_packet),
         })
 

@@ -41,15 +41,28 @@ enum Command {
         /// Lines of 64 bytes of code that both ends run before each send, in round trips over UDP or the ring.
         #[arg(long, default_value_t = 0)]
         code_lines: usize,
+        /// The same behind each send.
+        #[arg(long, default_value_t = 0)]
+        code_lines_behind: usize,
     },
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Serve { address } => rivals::serve(address),
-        Command::Run { test, address, size, seconds, spin, no_delay, controller, code_lines } => {
+        Command::Run {
+            test,
+            address,
+            size,
+            seconds,
+            spin,
+            no_delay,
+            controller,
+            code_lines,
+            code_lines_behind,
+        } => {
             let choices = Choices { time: Duration::from_secs_f64(seconds), no_delay, controller };
-            Code::new(code_lines).and_then(|code| {
+            Code::new(code_lines, code_lines_behind).and_then(|code| {
                 let request = Request { test, size: size.max(1), spin, code };
                 rivals::run(&request, &choices, address).map(|outcome| print(&request, &choices, outcome))
             })
@@ -73,7 +86,8 @@ fn print(request: &Request, choices: &Choices, mut outcome: Outcome) {
         .text("spin", if request.spin { "yes" } else { "no" })
         .text("no_delay", if choices.no_delay { "yes" } else { "no" })
         .text("controller", &choices.controller)
-        .count("code_lines", request.code.lines() as u64);
+        .count("code_lines", request.code.before() as u64)
+        .count("code_lines_behind", request.code.behind() as u64);
     let report = if request.test.is_ping() {
         let times = &mut outcome.round_trips_ns;
         let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|rank| percentile(times, rank));

@@ -1,4 +1,4 @@
-//! Straight code of a chosen length, to run at each end of a round trip between a receive and the send that answers it.
+//! Straight code of a chosen length, to run at each end of a round trip before the send that answers a receive, and behind it.
 //!
 //! It computes nothing. What a round trip takes longer with it is what a transport's instructions cost by their number and by
 //! the room they take in the instruction cache, from which they drive out the kernel's.
@@ -12,39 +12,52 @@ const LINE_BYTES: usize = 64;
 /// So many lines of the instruction cache, each of eight instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Code {
-    lines: usize,
+    before: usize,
+    behind: usize,
+}
+
+/// As many lines as there are, by this name.
+#[cfg(target_arch = "x86_64")]
+macro_rules! straight_code {
+    ($name:literal) => {
+        std::arch::global_asm!(
+            ".balign 64",
+            concat!(".globl ", $name),
+            concat!($name, ":"),
+            ".rept 8 * {lines}",
+            ".byte 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0", // the one instruction of eight bytes that does nothing
+            ".endr",
+            "ret",
+            lines = const Code::LINES_MAX,
+        );
+    };
 }
 
 #[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(
-    ".balign 64",
-    ".globl weft_bench_straight_code",
-    "weft_bench_straight_code:",
-    ".rept 8 * {lines}",
-    ".byte 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0", // the one instruction of eight bytes that does nothing
-    ".endr",
-    "ret",
-    lines = const Code::LINES_MAX,
-);
+straight_code!("weft_bench_code_before");
+#[cfg(target_arch = "x86_64")]
+straight_code!("weft_bench_code_behind");
 
 #[cfg(target_arch = "x86_64")]
 unsafe extern "C" {
     /// The whole of it.
-    safe fn weft_bench_straight_code();
+    safe fn weft_bench_code_before();
+    safe fn weft_bench_code_behind();
 }
 
 impl Code {
-    /// As much as there is.
+    /// As much as there is of either.
     pub const LINES_MAX: usize = 1024;
 
-    /// So many lines.
+    /// So many lines before each send, and so many others behind it.
     ///
     /// # Errors
-    /// More than [`Code::LINES_MAX`], or any on a processor other than x86-64.
-    pub fn new(lines: usize) -> io::Result<Self> {
+    /// More than [`Code::LINES_MAX`] of either, or any on a processor other than x86-64.
+    pub fn new(before: usize, behind: usize) -> io::Result<Self> {
         let most = if cfg!(target_arch = "x86_64") { Self::LINES_MAX } else { 0 };
+        let lines = before.max(behind);
         if lines <= most {
-            return Ok(Self { lines });
+            return Ok(Self { before, behind });
         }
         let why = format!(
             "{lines} lines of code are more than there are on this processor; ask for {most} at most"
@@ -52,24 +65,43 @@ impl Code {
         Err(io::Error::new(io::ErrorKind::InvalidInput, why))
     }
 
-    /// How many lines these are.
+    /// How many lines run before each send.
     #[must_use]
-    pub const fn lines(self) -> usize {
-        self.lines
+    pub const fn before(self) -> usize {
+        self.before
     }
 
-    /// Runs them once.
+    /// How many run behind it.
+    #[must_use]
+    pub const fn behind(self) -> usize {
+        self.behind
+    }
+
+    /// Runs those of before a send once.
     #[inline]
-    pub fn run(self) {
+    pub fn run_before(self) {
         #[cfg(target_arch = "x86_64")]
-        if self.lines > 0 {
-            let skipped = (Self::LINES_MAX - self.lines) * LINE_BYTES;
-            let whole: *const () = weft_bench_straight_code as *const ();
-            // SAFETY: the code is straight, so each of its lines begins with an instruction, and behind the last it returns. It
-            // takes and returns nothing.
-            let rest: extern "C" fn() = unsafe { std::mem::transmute(whole.wrapping_byte_add(skipped)) };
-            rest();
-        }
+        run_last(weft_bench_code_before as *const (), self.before);
+    }
+
+    /// Runs those of behind it once.
+    #[inline]
+    pub fn run_behind(self) {
+        #[cfg(target_arch = "x86_64")]
+        run_last(weft_bench_code_behind as *const (), self.behind);
+    }
+}
+
+/// Runs the last lines of one of the two.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn run_last(whole: *const (), lines: usize) {
+    if lines > 0 {
+        let skipped = (Code::LINES_MAX - lines) * LINE_BYTES;
+        // SAFETY: the code is straight, so each of its lines begins with an instruction, and behind the last it returns. It
+        // takes and returns nothing.
+        let rest: extern "C" fn() = unsafe { std::mem::transmute(whole.wrapping_byte_add(skipped)) };
+        rest();
     }
 }
 
@@ -81,9 +113,11 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     fn any_part_of_it_runs_and_returns() {
         for lines in [0, 1, 2, 100, Code::LINES_MAX] {
-            Code::new(lines).unwrap().run();
+            let code = Code::new(lines, Code::LINES_MAX - lines).unwrap();
+            code.run_before();
+            code.run_behind();
         }
-        let error = Code::new(Code::LINES_MAX + 1).unwrap_err();
+        let error = Code::new(0, Code::LINES_MAX + 1).unwrap_err();
         assert!(error.to_string().starts_with("1025 lines of code are more than there are"));
     }
 }

@@ -49,7 +49,7 @@ pub struct Request {
     /// Whether to spin instead of sleeping until something arrives: the receiver of a stream of messages, or both sides
     /// of a round trip.
     pub spin: bool,
-    /// What both ends of a round trip over UDP or the ring run before each send.
+    /// What both ends of a round trip over UDP or the ring run before each send and behind it.
     pub code: Code,
 }
 
@@ -169,7 +169,7 @@ impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let test = self.test.to_possible_value();
         let test = test.as_ref().map_or("", |value| value.get_name());
-        write!(f, "{test} {} {} {}", self.size, self.spin, self.code.lines())
+        write!(f, "{test} {} {} {} {}", self.size, self.spin, self.code.before(), self.code.behind())
     }
 }
 
@@ -178,10 +178,11 @@ impl FromStr for Request {
 
     fn from_str(line: &str) -> io::Result<Self> {
         let refused = || io::Error::new(io::ErrorKind::InvalidData, format!("\"{line}\" is no request"));
-        let [test, size, spin, lines] = words(line).ok_or_else(refused)?;
+        let [test, size, spin, before, behind] = words(line).ok_or_else(refused)?;
         let test = Test::from_str(test, false).map_err(|_| refused())?;
         let (size, spin) = (size.parse().map_err(|_| refused())?, spin.parse().map_err(|_| refused())?);
-        let code = Code::new(lines.parse().map_err(|_| refused())?)?;
+        let lines = |text: &str| text.parse().map_err(|_| refused());
+        let code = Code::new(lines(before)?, lines(behind)?)?;
         Ok(Self { test, size, spin, code })
     }
 }

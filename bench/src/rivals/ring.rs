@@ -70,8 +70,9 @@ pub(super) fn serve(request: &Request, control: &TcpStream) -> io::Result<Tally>
             break;
         }
         answer[..6].copy_from_slice(&from);
-        request.code.run();
+        request.code.run_before();
         ring.send(&answer, 1)?;
+        request.code.run_behind();
         tally.messages += 1;
         tally.bytes += request.size as u64;
     }
@@ -85,8 +86,9 @@ pub(super) fn ping(request: &Request, choices: &Choices) -> io::Result<Outcome> 
     let (started, mut round_trips_ns, mut sent) = (Instant::now(), Vec::new(), 0);
     while started.elapsed() < choices.time {
         let left = Instant::now();
-        request.code.run();
+        request.code.run_before();
         ring.send(&frame, 1)?;
+        request.code.run_behind();
         sent += 1;
         if let Some((from, _)) = wait(&mut ring, request.spin, PATIENCE, look)? {
             round_trips_ns.push(u64::try_from(left.elapsed().as_nanos()).unwrap_or(u64::MAX));

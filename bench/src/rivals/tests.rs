@@ -14,7 +14,8 @@ fn measure(test: Test, size: usize, spin: bool) -> Outcome {
 }
 
 fn some_code() -> Code {
-    Code::new(usize::from(cfg!(target_arch = "x86_64"))).expect("no more than there is")
+    let lines = usize::from(cfg!(target_arch = "x86_64"));
+    Code::new(lines, 2 * lines).expect("no more than there is")
 }
 
 #[test]

@@ -73,8 +73,9 @@ fn echo(request: &Request, socket: &UdpSocket) -> io::Result<Tally> {
         match socket.recv_from(&mut piece) {
             Ok((END_BYTES, _)) => break,
             Ok((len, from)) => {
-                request.code.run();
+                request.code.run_before();
                 socket.send_to(&piece[..len], from)?;
+                request.code.run_behind();
                 messages += 1;
                 bytes += len as u64;
                 if messages % 1024 == 0 {
@@ -182,8 +183,9 @@ pub(super) fn ping(request: &Request, choices: &Choices, data: SocketAddr) -> io
     let (started, mut round_trips_ns, mut sent) = (Instant::now(), Vec::new(), 0);
     while started.elapsed() < choices.time {
         let left = Instant::now();
-        request.code.run();
+        request.code.run_before();
         socket.send(&message)?;
+        request.code.run_behind();
         sent += 1;
         let mut is_back = false;
         while !is_back && left.elapsed() < PATIENCE {
