@@ -16,7 +16,7 @@ pub struct Code {
     behind: usize,
 }
 
-/// As many lines as there are, by this name.
+/// [`Code::LINES_MAX`] lines under this name, and a return behind them.
 #[cfg(target_arch = "x86_64")]
 macro_rules! straight_code {
     ($name:literal) => {
@@ -40,7 +40,6 @@ straight_code!("weft_bench_code_behind");
 
 #[cfg(target_arch = "x86_64")]
 unsafe extern "C" {
-    /// The whole of it.
     safe fn weft_bench_code_before();
     safe fn weft_bench_code_behind();
 }
@@ -117,7 +116,9 @@ mod tests {
             code.run_before();
             code.run_behind();
         }
-        let error = Code::new(0, Code::LINES_MAX + 1).unwrap_err();
-        assert!(error.to_string().starts_with("1025 lines of code are more than there are"));
+        for (before, behind) in [(Code::LINES_MAX + 1, 0), (0, Code::LINES_MAX + 1)] {
+            let error = Code::new(before, behind).unwrap_err();
+            assert!(error.to_string().starts_with("1025 lines of code are more than there are"));
+        }
     }
 }

@@ -30,7 +30,7 @@ const GATHER_BYTES: u64 = 256 << 10;
 const GATHER_PACKETS: u64 = 192;
 /// What comes in one doze fills this part of the kernel's buffer at most; the rest is for what comes while that is worked off.
 const BUFFER_PART: u64 = 4;
-/// Bytes of its buffer that the kernel counts for a small packet, about; for a full one of 1,500 bytes 1.6 times what it has.
+/// Bytes of its buffer that the kernel counts for a small packet, about; for a full one, with MTU 1500, 1.6 times its data.
 const PACKET_COUNTS: u64 = 1 << 10;
 /// How much later than asked for a doze may end before it is one too many.
 const LATE: Duration = Duration::from_micros(200);
@@ -122,32 +122,31 @@ impl Inflow {
     fn end_window(&self, window: &mut Window, now: Instant) {
         let span = now - window.since;
         let Arrived { packets, pieces, bytes } = window.arrived;
-        let packets_per_ms = per_ms(packets, span);
+        let (packets_per_ms, bytes_per_ms) = (per_ms(packets, span), per_ms(bytes, span));
         let is_flood = packets_per_ms >= FLOOD_PER_MS
             && bytes < packets * LARGE_BYTES
-            && self.has_room_for_a_doze(per_ms(bytes, span))
+            && self.until_full_ns(packets_per_ms, bytes_per_ms) >= nanos(DOZE_MIN)
             && span < 2 * WINDOW
             && self.sent_at.load(Ordering::Relaxed) < window.since.as_nanos()
             && self.awake_until.load(Ordering::Relaxed) < now.as_nanos();
         self.flood_per_ms.store(if is_flood { packets_per_ms } else { 0 }, Ordering::Relaxed);
         self.is_apart.store(pieces > packets / 2, Ordering::Relaxed);
-        self.doze_ns.store(self.doze_ns_at(packets_per_ms, per_ms(bytes, span)), Ordering::Relaxed);
+        self.doze_ns.store(self.doze_ns_at(packets_per_ms, bytes_per_ms), Ordering::Relaxed);
         *window = Window::new(now);
     }
 
-    /// Whether what comes in the shortest doze fills no more of the kernel's buffer than it may.
-    fn has_room_for_a_doze(&self, bytes_per_ms: u64) -> bool {
-        expected(bytes_per_ms, DOZE_MIN) <= self.buffer_bytes / BUFFER_PART
+    /// How long it takes to fill the part of the kernel's buffer that a doze may fill.
+    fn until_full_ns(&self, packets_per_ms: u64, bytes_per_ms: u64) -> u64 {
+        let room = self.buffer_bytes / BUFFER_PART;
+        until_ns(room, bytes_per_ms).min(until_ns(room / PACKET_COUNTS, packets_per_ms))
     }
 
-    /// How long a doze may be where so much comes in a millisecond.
+    /// How long a doze is where so much comes in a millisecond, if there is one.
     fn doze_ns_at(&self, packets_per_ms: u64, bytes_per_ms: u64) -> u64 {
-        let until = |count: u64, per_ms: u64| count * 1_000_000 / per_ms.max(1);
-        let room = self.buffer_bytes / BUFFER_PART;
-        // The system's part of a doze spares nothing, but its packets need room as well.
-        let gathered = until(GATHER_BYTES, bytes_per_ms).min(until(GATHER_PACKETS, packets_per_ms));
-        let full = until(room, bytes_per_ms).min(until(room / PACKET_COUNTS, packets_per_ms));
-        gathered.min(full.saturating_sub(nanos(DOZE_MORE))).clamp(nanos(DOZE_MIN), nanos(DOZE_MAX))
+        let gathered = until_ns(GATHER_BYTES, bytes_per_ms).min(until_ns(GATHER_PACKETS, packets_per_ms));
+        // What comes in the system's part of a doze needs room as well; the shortest doze is as long as it was measured to pay.
+        let full = self.until_full_ns(packets_per_ms, bytes_per_ms).saturating_sub(nanos(DOZE_MORE));
+        gathered.min(full).clamp(nanos(DOZE_MIN), nanos(DOZE_MAX))
     }
 
     /// How long who finds nothing in a flood dozes; the system makes more of it.
@@ -192,6 +191,11 @@ impl Inflow {
             self.awake_until.store((now + PENANCE).as_nanos(), Ordering::Relaxed);
         }
     }
+}
+
+/// How long it takes until so many have come.
+fn until_ns(count: u64, per_ms: u64) -> u64 {
+    count.saturating_mul(1_000_000) / per_ms.max(1)
 }
 
 fn per_ms(count: u64, span: Duration) -> u64 {
@@ -293,6 +297,8 @@ mod tests {
         assert_eq!(doze(BUFFER_BYTES, 5_000, 8 << 20), 50, "the shortest");
         assert_eq!(doze(416 << 10, 1_040, 1_248), 75, "by packets of the buffer");
         assert_eq!(doze(416 << 10, 160, 1_040 << 10), 75, "by bytes of the buffer");
+        assert_eq!(doze(416 << 10, 1_400, 2_000_000), 50, "the shortest, of a buffer full in 53");
+        assert_eq!(doze(2 << 20, 500, 4_096 << 10), 62, "by bytes, of a buffer full in 125");
         assert_eq!(doze(0, 160, 230_000), 50, "no buffer to speak of");
     }
 
