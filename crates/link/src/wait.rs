@@ -1,4 +1,4 @@
-//! Sleeping until a descriptor is ready.
+//! Sleeping until a descriptor is ready, or for a moment.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -102,7 +102,8 @@ fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<usize
 /// The timer slack of a doze, in nanoseconds. What the kernel takes to wake the thread comes on top.
 const SLACK_NS: u64 = 1_000;
 
-/// Sleeps for about `time`, which is short: without the 50 µs more that the kernel allows itself for threads of normal priority.
+/// Sleeps for `time`, which is short, and for what the kernel takes to wake the thread; without the 50 µs more that it allows itself
+/// at normal priority (decision 0049). Where it does not let that be chosen, it takes them.
 ///
 /// The thread's other sleeps stay as exact as they were.
 pub fn doze(time: Duration) {
