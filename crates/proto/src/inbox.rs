@@ -4,15 +4,17 @@
 //! however many messages it carries. An entry gives its slots back when its last message has been read.
 
 mod records;
+mod rules;
 
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
 use weft_base::Service;
-use weft_wire::records::{Records, record_at};
+use weft_wire::records::record_at;
 use weft_wire::{Reason, Segments};
 
 use crate::message::Message;
+pub(crate) use rules::Rules;
 
 /// Packets that may lie here before those that came alone are copied.
 const LENT_MAX: u32 = 16;
@@ -41,15 +43,6 @@ enum Entry {
     Assembled { message: Message, slots: u32 },
     /// Whole records of one packet; none of them has MORE.
     Records(Bytes),
-}
-
-/// What the receiver knows of the messages it may take.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
-    pub(crate) service: Service,
-    /// The largest message we announced (MESSAGE), if we did.
-    pub(crate) message_bytes: Option<u32>,
-    pub(crate) coalesce: bool,
 }
 
 /// The parts of a message that have come, and in how many packets.
@@ -119,23 +112,6 @@ impl Inbox {
         }
     }
 
-    /// What must hold of a data segment before its packet is acknowledged.
-    pub(crate) fn check(&self, eom: bool, payload: &[u8]) -> Result<(), Reason> {
-        if self.rules.service == Service::Stream || eom {
-            return Ok(());
-        }
-        if self.rules.coalesce {
-            // [CDP-COA-5] a list that breaks the rules ends the connection, and this is checked before the ACK
-            let announced = self.rules.message_bytes.is_some();
-            return Records::new_checked(payload, announced).map(|_| ()).map_err(|_| Reason::PROTOCOL);
-        }
-        match self.rules.message_bytes {
-            Some(_) => Ok(()),
-            // [CDP-DG-9] EOM=0 without an announced MESSAGE and without COALESCE
-            None => Err(Reason::PROTOCOL),
-        }
-    }
-
     /// Takes the next data segment in order, which [`Inbox::check`] has passed.
     pub(crate) fn push(&mut self, eom: bool, payload: Bytes) -> Result<(), Reason> {
         let payload = self.settle(payload);
@@ -199,12 +175,6 @@ impl Inbox {
         open.message.push(payload);
         open.packets += 1;
         Ok(())
-    }
-
-    /// [CDP-DG-8] A message that outgrows what we announced ends the connection.
-    fn check_size(&self, len: usize) -> Result<(), Reason> {
-        let limit = self.rules.message_bytes.map_or(usize::MAX, |limit| limit as usize);
-        if len > limit { Err(Reason::TOO_BIG) } else { Ok(()) }
     }
 
     fn finish_message(&mut self) {

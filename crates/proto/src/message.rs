@@ -16,7 +16,8 @@ pub struct Message {
 
 impl Message {
     /// One packet has all of it.
-    pub(crate) fn whole(payload: Bytes) -> Self {
+    #[must_use]
+    pub fn whole(payload: Bytes) -> Self {
         Self { len: payload.len(), parts: vec![payload] }
     }
 

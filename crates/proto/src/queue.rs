@@ -129,6 +129,12 @@ impl SendQueue {
         !self.ready.is_empty() || self.open_len() >= self.mss()
     }
 
+    /// Whether nothing waits, and a packet has room for so many bytes.
+    #[inline]
+    pub(crate) fn takes_whole(&self, bytes: usize) -> bool {
+        self.is_empty() && bytes <= self.mss()
+    }
+
     /// Takes a copy of `data`: one message, or bytes of the stream.
     pub(crate) fn push(&mut self, data: &[u8]) {
         match self.service {

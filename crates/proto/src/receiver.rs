@@ -216,6 +216,20 @@ impl Receiver {
         Ok(stored)
     }
 
+    /// Whether the data of the DAT that [`Receiver::is_next`] is of may go to the user at once: all before it was read, and it is whole.
+    #[inline]
+    pub(crate) fn hands_over(&self, eom: bool, bytes: usize) -> bool {
+        !self.discarding && self.inbox.hands_over(eom, bytes)
+    }
+
+    /// The data of that DAT went to the user.
+    #[inline]
+    pub(crate) fn note_handed_over(&mut self) {
+        self.note_data(false);
+        self.nxt += 1;
+        self.read(|_| ());
+    }
+
     /// The number after RCV.NXT − 1 came while later ones were held.
     fn fill_gap(&mut self, eom: bool, payload: Bytes) -> Result<Stored, Reason> {
         // [CDP-ACK-8] a packet that fills a gap is acknowledged at once

@@ -116,7 +116,8 @@ impl Connection {
     }
 
     /// A current packet with an honest ACK number came.
-    fn note_heard(&mut self, now: Instant) {
+    #[inline]
+    pub(super) fn note_heard(&mut self, now: Instant) {
         self.stats.packets_received += 1;
         self.heard_at = now;
         self.note_peer(now);

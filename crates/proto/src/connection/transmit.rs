@@ -88,9 +88,7 @@ impl Connection {
         header.eom = numbered.eom;
         // [CDP-SEQ-7] the present ACK number, window and ECE, RTX=1, and a fresh seal
         header.rtx = numbered.attempt > 0;
-        header.ece = self.receiver.acknowledged();
-        self.timers.stop(Timer::Ack);
-        self.sent_at = now;
+        header.ece = self.note_number_sent(now);
         let start = head.len();
         if numbered.fin {
             if numbered.attempt == 0 {
@@ -107,6 +105,14 @@ impl Connection {
         }
         self.stats.packets_sent += 1;
         Transmit { attempt: numbered.attempt, ..control_packet(start..head.len(), numbered.path) }
+    }
+
+    /// A packet with a number leaves, and with it our acknowledgement; returns whether it must carry ECE.
+    #[inline]
+    pub(super) fn note_number_sent(&mut self, now: Instant) -> bool {
+        self.timers.stop(Timer::Ack);
+        self.sent_at = now;
+        self.receiver.acknowledged()
     }
 
     fn transmit_data(

@@ -82,7 +82,7 @@ impl Connection {
     }
 
     /// [CDP-LIM-8] Whether a message of `bytes`, or the first byte of a piece of a stream, is taken.
-    fn has_room(&self, bytes: usize) -> bool {
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
         let buffered = self.sender.buffered();
         match self.config.service {
             Service::Stream => buffered < self.config.send_bytes,

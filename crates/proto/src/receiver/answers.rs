@@ -78,6 +78,12 @@ impl Receiver {
         field
     }
 
+    /// Whether the next packet must carry ECE.
+    #[inline]
+    pub(crate) fn owes_echo(&self) -> bool {
+        self.ece_due
+    }
+
     /// The number to acknowledge; `fin_held` keeps the FIN back (CDP-ST-F).
     pub(crate) fn ack_number(&self, fin_held: bool) -> Seq {
         if fin_held { self.nxt - 1 } else { self.nxt }

@@ -50,13 +50,12 @@ impl Sender {
         })
     }
 
-    /// Whether new data may go as an answer: before the acknowledgement of the only packet in flight is read, as if nothing were
-    /// in flight.
+    /// Whether new data may go as an answer, if there is some: before the acknowledgement of the only packet in flight is read, as if
+    /// nothing were in flight.
     pub(crate) fn may_answer(&self) -> bool {
         self.flight.is_one()
-            && !self.queue.is_empty()
             && !self.is_corked()
-            && self.is_in_window()
+            && self.nxt().is_before(self.edge)
             && self.congestion.window() > 1
             && self.pacer.has_credit()
     }

@@ -4,6 +4,7 @@ mod answers;
 mod closing;
 mod data;
 mod frames;
+mod handover;
 mod opening;
 mod paths;
 mod repair;
