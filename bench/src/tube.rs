@@ -20,6 +20,14 @@ struct Way {
     ends: Vec<usize>,
 }
 
+impl Way {
+    fn put(&mut self, head: &[u8], body: &[u8]) {
+        self.bytes.extend_from_slice(head);
+        self.bytes.extend_from_slice(body);
+        self.ends.push(self.bytes.len());
+    }
+}
+
 /// One end.
 #[derive(Debug)]
 pub struct Tube {
@@ -61,13 +69,15 @@ impl Link for Tube {
         let mut way = lock(&self.outgoing);
         let count = batch.len();
         for frame in batch.iter() {
-            way.bytes.extend_from_slice(frame.head);
-            way.bytes.extend_from_slice(frame.body);
-            let end = way.bytes.len();
-            way.ends.push(end);
+            way.put(frame.head, frame.body);
         }
         batch.clear();
         Ok(count)
+    }
+
+    fn send_lone(&self, _to: SocketAddr, head: &[u8], body: &[u8]) -> bool {
+        lock(&self.outgoing).put(head, body);
+        true
     }
 
     fn info(&self) -> LinkInfo {

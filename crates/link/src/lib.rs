@@ -44,7 +44,7 @@ mod waker;
 pub use clock::monotonic_nanos;
 pub use fault::{Burst, Fault, FaultCounts, Faults, ParseFaultsError};
 pub use interface::{Interface, interfaces};
-pub use link::{Encapsulation, Link, LinkInfo, LinkStats};
+pub use link::{Encapsulation, LONE_BYTES, Link, LinkInfo, LinkStats, Shown};
 pub use loopback::{Endpoint, Hub};
 pub use packet::{Ethernet, EthernetOptions, Mac, ParseMacError, UnderlayText};
 pub use pcap::Pcap;

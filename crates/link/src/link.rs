@@ -11,6 +11,9 @@ use crate::{RecvBatch, SendBatch};
 /// Bytes of a CDP header, which every data segment is sent behind (specification, section 2).
 pub(crate) const HEADER_BYTES: u32 = 28;
 
+/// Bytes of a packet that [`Link::send_lone`] takes: one piece of memory costs the kernel less than several, as long as it is small.
+pub const LONE_BYTES: usize = 256;
+
 /// A device that carries CDP packets: three methods and a description.
 ///
 /// Every method takes `&self` and may be called from any thread; memory that a call needs is in the batch, so a
@@ -26,6 +29,13 @@ pub trait Link: Send + Sync {
     /// [`Link::stats`].
     fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize>;
 
+    /// Where a device can look at what has come and leave it there: looks up to so many times whether something has, as
+    /// [`RecvBatch::set_looks`] tells, and hands the first packet to `take`, which tells whether it took it. What it did not take is
+    /// left for [`Link::recv`].
+    fn recv_lone(&self, _looks: u32, _take: &mut dyn FnMut(SocketAddr, &[u8]) -> bool) -> Shown {
+        Shown::Left
+    }
+
     /// Sends every packet of `batch`, clears it, and returns how many packets were taken from it.
     ///
     /// A packet that the device or the network refuses is dropped and counted, as a network would lose it.
@@ -34,6 +44,12 @@ pub trait Link: Send + Sync {
     /// [`io::ErrorKind::WouldBlock`] when the device takes no more now: the packets that are still to be sent stay in
     /// the batch. Any other error means that the device is useless; the unsent rest stays too.
     fn send(&self, batch: &mut SendBatch) -> io::Result<usize>;
+
+    /// Sends one packet of up to [`LONE_BYTES`] at once, `head` and then `body`, and tells whether the device took it. One that it
+    /// did not take is for [`Link::send`], which also tells why.
+    fn send_lone(&self, _to: SocketAddr, _head: &[u8], _body: &[u8]) -> bool {
+        false
+    }
 
     /// What the device is. May ask the kernel; not for the packet path.
     fn info(&self) -> LinkInfo;
@@ -70,6 +86,17 @@ pub trait Link: Send + Sync {
     fn stats(&self) -> LinkStats {
         LinkStats::default()
     }
+}
+
+/// What became of a packet that was looked at by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shown {
+    /// Nothing had come.
+    Nothing,
+    /// It was taken.
+    Taken,
+    /// It is still there; or there may be one.
+    Left,
 }
 
 /// How packets are laid into what the underlay carries (specification, section 14.3).
@@ -152,6 +179,14 @@ impl<L: Link + ?Sized> Link for Arc<L> {
 
     fn send(&self, batch: &mut SendBatch) -> io::Result<usize> {
         (**self).send(batch)
+    }
+
+    fn recv_lone(&self, looks: u32, take: &mut dyn FnMut(SocketAddr, &[u8]) -> bool) -> Shown {
+        (**self).recv_lone(looks, take)
+    }
+
+    fn send_lone(&self, to: SocketAddr, head: &[u8], body: &[u8]) -> bool {
+        (**self).send_lone(to, head, body)
     }
 
     fn info(&self) -> LinkInfo {

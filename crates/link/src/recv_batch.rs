@@ -225,14 +225,32 @@ impl RecvBatch {
         (self.joined, self.laid) = (0, 0);
     }
 
+    /// Takes the packet out, if there is one and no other.
+    #[inline]
+    pub fn take_only(&mut self) -> Option<Received> {
+        if self.packets.len() == 1 && self.joined == 0 { self.packets.pop() } else { None }
+    }
+
+    /// Puts what was taken out in again, behind all others.
+    #[inline]
+    pub fn put_back(&mut self, packet: Received) {
+        self.packets.push(packet);
+    }
+
     /// Puts in a packet whose bytes have an owner already.
     pub fn push(&mut self, from: SocketAddr, bytes: BytesMut) {
         self.packets.push(Received::new(from, bytes));
     }
 
+    /// Copies `pieces`, laid end to end, to this batch's memory for small packets.
+    #[must_use]
+    pub fn copy(&mut self, pieces: &[&[u8]]) -> BytesMut {
+        self.small.copy(pieces)
+    }
+
     /// Puts in a packet by copying `pieces`, laid end to end, to this batch's memory.
     pub fn push_copy(&mut self, from: SocketAddr, pieces: &[&[u8]]) {
-        let bytes = self.small.copy(pieces);
+        let bytes = self.copy(pieces);
         self.push(from, bytes);
     }
 

@@ -1,11 +1,12 @@
 //! One suite for every link and every wrapper: what the trait promises, whoever keeps it.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use weft_link::{
-    Encapsulation, Fault, Faults, Hub, Link, Pcap, RecvBatch, SendBatch, Trace, Udp, UdpOptions, wait,
+    Encapsulation, Fault, Faults, Hub, LONE_BYTES, Link, Pcap, RecvBatch, SendBatch, Shown, Trace, Udp,
+    UdpOptions, wait,
 };
 
 use helpers::*;
@@ -35,6 +36,66 @@ fn runs_of_one_size_arrive_whole() {
         send(&*a, b.info().local, &packets);
         let got: Vec<_> = receive(&*b, packets.len()).into_iter().map(|(_, bytes)| bytes).collect();
         assert!(got == packets, "{}", a.info().name);
+    }
+}
+
+#[test]
+fn a_packet_that_a_link_takes_at_once_arrives_like_any_other() {
+    for [a, b] in links() {
+        let sizes = [28, 29, 45, 46, 92, LONE_BYTES - 1, LONE_BYTES];
+        for len in sizes {
+            let packet = packet(len, len);
+            let (head, body) = packet.split_at(28);
+            if !a.send_lone(b.info().local, head, body) {
+                send(&*a, b.info().local, std::slice::from_ref(&packet));
+            }
+            let expected = (a.info().local, as_carried(&*a, &packet));
+            assert!(receive(&*b, 1) == [expected], "{}, {len} bytes", a.info().name);
+        }
+        let bytes: usize = sizes.iter().sum();
+        let stats = a.stats();
+        assert_eq!((stats.sent_packets, stats.sent_bytes), (sizes.len() as u64, bytes as u64));
+        assert!(is_silent(&*b));
+    }
+}
+
+#[test]
+fn a_packet_that_was_looked_at_is_received_unless_it_was_taken() {
+    for [a, b] in links() {
+        let name = a.info().name;
+        let packets: Vec<_> = (0..3).map(|n| packet(n, 100)).collect();
+        send(&*a, b.info().local, &packets);
+        let mut seen = None;
+        let mut show = |is_taken: bool| {
+            let begin = Instant::now();
+            loop {
+                let lone = b.recv_lone(1, &mut |from, bytes| {
+                    seen = Some((from, bytes.to_vec()));
+                    is_taken
+                });
+                if lone != Shown::Nothing {
+                    return (lone, seen.take());
+                }
+                assert!(begin.elapsed() < Duration::from_secs(60), "{name}: nothing comes");
+            }
+        };
+        let source = a.info().local;
+        let first = Some((source, packets[0].clone()));
+        let rest = match show(false) {
+            // a link that shows nothing
+            (Shown::Left, None) => &packets[..],
+            told => {
+                assert_eq!(told, (Shown::Left, first.clone()), "{name}");
+                assert_eq!(show(false), (Shown::Left, first.clone()), "{name}: it stays");
+                assert_eq!(show(true), (Shown::Taken, first), "{name}");
+                &packets[1..]
+            }
+        };
+        let expected: Vec<_> = rest.iter().map(|packet| (source, packet.clone())).collect();
+        assert!(receive(&*b, rest.len()) == expected, "{name}");
+        assert!(is_silent(&*b));
+        let received = b.stats();
+        assert_eq!((received.received_packets, received.received_bytes), (3, 300), "{name}");
     }
 }
 

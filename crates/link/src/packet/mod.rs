@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use crate::counters::Counters;
 use crate::interface::Device;
 use crate::link::HEADER_BYTES;
-use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, interface, sockopt};
+use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, Shown, interface, sockopt};
 pub use address::{Mac, ParseMacError, UnderlayText};
 pub use error::OpenError;
 pub(crate) use ethernet::emit as frame_head;
@@ -179,8 +179,16 @@ impl Link for Ethernet {
         self.recv_batch(batch)
     }
 
+    fn recv_lone(&self, looks: u32, take: &mut dyn FnMut(SocketAddr, &[u8]) -> bool) -> Shown {
+        self.look(looks, take)
+    }
+
     fn send(&self, batch: &mut SendBatch) -> io::Result<usize> {
         self.send_batch(batch)
+    }
+
+    fn send_lone(&self, to: SocketAddr, head: &[u8], body: &[u8]) -> bool {
+        self.send_at_once(to, head, body)
     }
 
     fn info(&self) -> LinkInfo {

@@ -22,6 +22,8 @@ const LINE_BYTES: usize = 64;
 /// Bytes that the kernel takes in one piece, unless one slot is larger.
 const BLOCK_BYTES: usize = 64 << 10;
 const PAGE_BYTES: usize = 4 << 10;
+/// A look is one at a word in memory, of which so many take the time of a system call that looks.
+const LOOKS_PER_LOOK: u32 = 8;
 /// The slot is the kernel's.
 const KERNEL: u32 = 0;
 
@@ -113,13 +115,31 @@ impl Ring {
         self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
+    /// Looks up to so many times, each for as long as a system call that looks would take, and tells whether a frame has arrived.
+    #[inline]
+    pub(super) fn await_frame(&self, looks: u32) -> bool {
+        for _ in LOOKS_PER_LOOK..looks * LOOKS_PER_LOOK {
+            if self.has_frame() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        self.has_frame()
+    }
+
     /// Hands the next frame to `read` and the slot back to the kernel; `None` if nothing has arrived.
     #[inline]
     pub(super) fn pop<T>(&mut self, read: impl FnOnce(Frame<'_>) -> T) -> Option<T> {
+        self.pop_if(|frame| Some(read(frame)))
+    }
+
+    /// The same, but where `read` gives `None` the frame stays.
+    #[inline]
+    pub(super) fn pop_if<T>(&mut self, read: impl FnOnce(Frame<'_>) -> Option<T>) -> Option<T> {
         if !self.has_frame() {
             return None;
         }
-        let result = read(self.frame());
+        let result = read(self.frame())?;
         self.status().store(KERNEL, Ordering::Release);
         self.at = if self.at + 1 == self.layout.slots() { 0 } else { self.at + 1 };
         self.offset = self.layout.offset(self.at);

@@ -1,19 +1,19 @@
 //! Sending: a small lone packet by `send`, everything else by `sendmmsg`, each packet gathered where it lies.
 
 use std::io;
+use std::net::SocketAddr;
 use std::ptr;
 
 use super::ethernet::{self, FRAME_BYTES_MIN, HEAD_BYTES};
 use super::{Ethernet, Mac};
+use crate::link::LONE_BYTES;
 use crate::send_batch::Cursor;
-use crate::{Frame, SendBatch, sys};
+use crate::{SendBatch, sys};
 
 /// Packets that leave with one system call.
 const GROUP_PACKETS: usize = 32;
 /// Pieces of a frame: its head, the packet's head, its body, padding.
 const PIECES: usize = 4;
-/// A lone packet up to this size is laid into one frame: one piece of memory costs the kernel less than three.
-const LONE_BYTES: usize = 256;
 /// [CDP-ENC-3] What short frames end with.
 static PADDING: [u8; FRAME_BYTES_MIN] = [0; FRAME_BYTES_MIN];
 
@@ -25,36 +25,51 @@ impl Ethernet {
     /// Sends, or drops, some of the `left` packets from `at` on, and returns how many.
     fn send_some(&self, batch: &SendBatch, at: Cursor, left: usize) -> io::Result<usize> {
         let first = batch.at(at);
-        let Some(target) = target(&first) else {
+        let Some(target) = target(first.to) else {
             self.counters.dropped_unreachable.add(1);
             return Ok(1);
         };
         let sent = match first.len() {
-            len if left == 1 && len <= LONE_BYTES => self.send_lone(&first, target),
+            len if left == 1 && len <= LONE_BYTES => self.send_frame(target, first.head, first.body),
             _ => self.send_group(batch, at, left),
         };
         let (packets, bytes) = match sent {
             Ok(sent) => sent,
             Err(error) => return self.counters.handle_send_error(error, 1),
         };
-        self.counters.sent_packets.add(packets);
-        self.counters.sent_bytes.add(bytes);
-        self.counters.send_calls.add(1);
+        self.count_sent(packets, bytes);
         Ok(packets)
     }
 
-    fn send_lone(&self, packet: &Frame<'_>, target: Mac) -> io::Result<(usize, usize)> {
+    pub(super) fn send_at_once(&self, to: SocketAddr, head: &[u8], body: &[u8]) -> bool {
+        let Some(target) = target(to) else { return false };
+        let Ok((packets, bytes)) = self.send_frame(target, head, body) else { return false };
+        self.count_sent(packets, bytes);
+        true
+    }
+
+    #[inline]
+    fn count_sent(&self, packets: usize, bytes: usize) {
+        self.counters.sent_packets.add(packets);
+        self.counters.sent_bytes.add(bytes);
+        self.counters.send_calls.add(1);
+    }
+
+    /// Sends a packet of up to [`LONE_BYTES`] as one piece of memory.
+    #[inline]
+    fn send_frame(&self, target: Mac, head: &[u8], body: &[u8]) -> io::Result<(usize, usize)> {
         let mut frame = [0; HEAD_BYTES + LONE_BYTES];
-        let (head, rest) = frame.split_at_mut(HEAD_BYTES);
-        head.copy_from_slice(&ethernet::emit(target, self.own));
-        rest[..packet.head.len()].copy_from_slice(packet.head);
-        rest[packet.head.len()..packet.len()].copy_from_slice(packet.body);
+        let (ethernet, rest) = frame.split_at_mut(HEAD_BYTES);
+        ethernet.copy_from_slice(&ethernet::emit(target, self.own));
+        let bytes = head.len() + body.len();
+        rest[..head.len()].copy_from_slice(head);
+        rest[head.len()..bytes].copy_from_slice(body);
         // [CDP-ENC-3] what lies behind the packet is zero
-        let len = (HEAD_BYTES + packet.len()).max(FRAME_BYTES_MIN);
+        let len = (HEAD_BYTES + bytes).max(FRAME_BYTES_MIN);
         // SAFETY: the frame lives through the call and is longer than `len`.
         let sent =
             unsafe { sys::sendto(self.fd(), frame.as_ptr().cast(), len, libc::MSG_DONTWAIT, ptr::null(), 0) };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok((1, packet.len())) }
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok((1, bytes)) }
     }
 
     /// As many packets as the kernel takes at once, and the bytes of these.
@@ -68,7 +83,7 @@ impl Ethernet {
         let mut count = 0;
         for _ in 0..left.min(GROUP_PACKETS) {
             let packet = batch.at(at);
-            let Some(target) = target(&packet) else { break };
+            let Some(target) = target(packet.to) else { break };
             heads[count] = ethernet::emit(target, self.own);
             let missing = FRAME_BYTES_MIN.saturating_sub(HEAD_BYTES + packet.len());
             let parts = [&heads[count][..], packet.head, packet.body, &PADDING[..missing]];
@@ -94,6 +109,6 @@ impl Ethernet {
 
 /// [CDP-ENC-4] The one interface that a frame is for.
 #[inline]
-fn target(packet: &Frame<'_>) -> Option<Mac> {
-    Mac::of_underlay(packet.to).filter(|mac| mac.is_unicast())
+fn target(to: SocketAddr) -> Option<Mac> {
+    Mac::of_underlay(to).filter(|mac| mac.is_unicast())
 }

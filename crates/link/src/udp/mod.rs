@@ -199,6 +199,10 @@ impl Link for Udp {
         self.send_batch(batch)
     }
 
+    fn send_lone(&self, to: SocketAddr, head: &[u8], body: &[u8]) -> bool {
+        self.send_at_once(to, head, body)
+    }
+
     fn info(&self) -> LinkInfo {
         LinkInfo {
             name: "udp".to_owned(),

@@ -12,6 +12,7 @@ use super::contest::Way;
 use super::scatter::Scatter;
 use super::splice::Splice;
 use super::{Udp, options};
+use crate::link::LONE_BYTES;
 use crate::send_batch::Cursor;
 use crate::{Frame, SendBatch, monotonic_nanos, sys};
 
@@ -119,6 +120,17 @@ impl Udp {
             }
             Err(error) => self.counters.handle_send_error(error, 1),
         }
+    }
+
+    pub(super) fn send_at_once(&self, to: SocketAddr, head: &[u8], body: &[u8]) -> bool {
+        let mut packet = [0; LONE_BYTES];
+        let len = head.len() + body.len();
+        packet[..head.len()].copy_from_slice(head);
+        packet[head.len()..len].copy_from_slice(body);
+        let frame = Frame { to, head: &packet[..len], body: &[], may_fragment: false };
+        let Ok(bytes) = self.persist(|| self.send_one(&frame, true)) else { return false };
+        self.count_sent(1, bytes);
+        true
     }
 
     /// Makes a call again while its error may belong to a packet sent earlier.
