@@ -18,7 +18,7 @@ use crate::clock;
 use crate::core::Core;
 use crate::port::Port;
 use crate::progress::Condition;
-use crate::turn::Runner;
+use crate::runner::Runner;
 use crate::waiters::{Interest, Waiters};
 
 /// A port, as the scheduler of fibers knows it. It does not keep the engine.

@@ -26,7 +26,8 @@ use crate::core::Core;
 use crate::counters::Drop as Dropped;
 use crate::outbox::Outbox;
 use crate::port::{Port, TURN_PACKETS, Turn};
-use crate::turn::{Intake, Runner, receive};
+use crate::runner::{Runner, receive};
+use crate::turn::Intake;
 
 /// Packets that may wait when more are taken from the link; what does not fit waits there.
 const WAITING_MAX: usize = 2 * TURN_PACKETS;
@@ -154,7 +155,7 @@ impl Core {
         let mut count = 0;
         let mut wanted = lane.want();
         while let Some(mut held) = wanted {
-            count += self.work_off(port, lanes, &mut held, out);
+            count += self.work_tray(port, lanes, &mut held, out);
             wanted = held.leave().err();
         }
         count
@@ -165,7 +166,7 @@ impl Core {
         (0..lanes.lanes.len()).map(|number| self.work_lane(port, lanes, number, out)).sum()
     }
 
-    fn work_off(
+    fn work_tray(
         &self,
         port: &Port,
         lanes: &Lanes,

@@ -28,8 +28,11 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod answer;
 mod arrival;
+mod binding;
 mod budget;
+mod claim;
 mod clock;
 pub mod control;
 mod core;
@@ -49,6 +52,7 @@ mod pump;
 mod quiet;
 mod random;
 mod reset;
+mod runner;
 mod service;
 mod settings;
 mod side;

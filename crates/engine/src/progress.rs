@@ -32,10 +32,11 @@ use std::time::Duration;
 use weft_base::Instant;
 use weft_sync::{Parker, SpinLock, Unparker, scheduler};
 
+use crate::binding::Binding;
 use crate::clock;
 use crate::core::Core;
 use crate::port::{LEADERS_PAUSE, Lead, Port, Reliance, Signal, TURN_PACKETS};
-use crate::turn::Runner;
+use crate::runner::Runner;
 use crate::waiters::{Interest, Waiters};
 
 /// A wait of less than this might have ended within a spin, had neither end slept.
@@ -118,25 +119,42 @@ impl Condition<'_> {
 
 impl Core {
     /// Blocks the thread, or the fiber that it runs, until the condition holds, and makes progress meanwhile. False when
-    /// the deadline passed first.
-    pub(crate) fn wait(&self, home: impl Fn() -> usize, condition: Condition<'_>) -> bool {
+    /// the deadline passed first. A thread that spins ends as soon as a message went to `binding`, where there is one.
+    pub(crate) fn wait(
+        &self,
+        home: impl Fn() -> usize,
+        condition: Condition<'_>,
+        binding: Option<&mut Binding<'_>>,
+    ) -> bool {
         if condition.holds() {
             return true;
         }
         if let Some(scheduler) = scheduler::current()
             && let Some(waker) = scheduler.waker()
         {
+            if let Some(binding) = binding {
+                // A fiber that parks looks no more itself.
+                self.try_turn_for(self.port(home()), binding, Runner::User, clock::now());
+                if binding.is_done() || condition.holds() {
+                    return true;
+                }
+            }
             return self.wait_on_fiber(&home, condition, scheduler, &waker)
                 || self.look_once_more(self.port(home()), condition);
         }
-        self.wait_on_thread(&home, condition) || self.look_once_more(self.port(home()), condition)
+        self.wait_on_thread(&home, condition, binding) || self.look_once_more(self.port(home()), condition)
     }
 
-    fn wait_on_thread(&self, home: &impl Fn() -> usize, condition: Condition<'_>) -> bool {
+    fn wait_on_thread(
+        &self,
+        home: &impl Fn() -> usize,
+        condition: Condition<'_>,
+        binding: Option<&mut Binding<'_>>,
+    ) -> bool {
         let port = self.port(home());
         port.ask_for_lead();
         let begin = clock::now();
-        if let Some(outcome) = self.spin(port, condition, begin) {
+        if let Some(outcome) = self.spin(port, condition, binding, begin) {
             return outcome;
         }
         let outcome = SLEEPER.try_with(|sleeper| self.sleep(home, condition, sleeper));
@@ -158,16 +176,25 @@ impl Core {
     }
 
     /// Runs turns for a bounded time. `None` when neither the condition nor the deadline came.
-    fn spin(&self, port: &Port, condition: Condition<'_>, begin: Instant) -> Option<bool> {
+    fn spin(
+        &self,
+        port: &Port,
+        condition: Condition<'_>,
+        mut binding: Option<&mut Binding<'_>>,
+        begin: Instant,
+    ) -> Option<bool> {
         let budget = Duration::from_nanos(port.spin_ns.load(Ordering::Relaxed));
         let mut now = begin;
         let mut dozed_at = None;
         for round in 1_u32.. {
-            let taken = self.try_turn(port, Runner::Waiter, now);
+            let taken = match &mut binding {
+                Some(binding) => self.try_turn_for(port, binding, Runner::Waiter, now),
+                None => self.try_turn(port, Runner::Waiter, now),
+            };
             if let (Some(_), Some((begin, before))) = (taken, dozed_at.take()) {
                 port.inflow.note_doze(begin, port.inflow.packets() - before, TURN_PACKETS, now);
             }
-            if condition.holds() {
+            if binding.as_ref().is_some_and(|binding| binding.is_done()) || condition.holds() {
                 return Some(true);
             }
             now = clock::now();

@@ -20,7 +20,7 @@ use crate::core::Core;
 use crate::gather::{is_watching, next_look, watch_nap};
 use crate::port::{LEADERS_PAUSE, Port, Service};
 use crate::progress::poll_again;
-use crate::turn::Runner;
+use crate::runner::Runner;
 
 /// A user thread that ran a turn this lately is counted on to run the next.
 const PRESENCE: Duration = Duration::from_millis(1);

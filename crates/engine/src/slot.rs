@@ -1,15 +1,12 @@
 //! The table entry of a connection: lock, machine, backlog, waiters.
 //!
 //! Lock order: a slot's `live` lock is taken alone or under a port's turn or lane; never two of them at once. Under it only the
-//! short locks of backlog, waiters and wheel are taken. It is never held across a call of the link, nor while a
-//! waiter is woken; a thread of the engine that sleeps may be called.
+//! short locks of backlog, waiters and wheel are taken. It is never held across a call of the link, but for
+//! a lone answer (see `answer`), nor while a waiter is woken; a thread of the engine that sleeps may be called.
 //!
 //! Who finds the slot busy leaves its packets in the backlog, and the holder sees to them before it leaves: the hand-over
-//! of [`weft_sync::Slot`]. So each lock ends in [`Core::unlock`](crate::core::Core::unlock), unless a `want` follows.
-//!
-//! Transmission keeps the order of numbers although the link is called without the lock: `transmitting` is claimed under
-//! the lock by whoever polls packets out, and given back after the link took them. Who finds it claimed marks it, and the
-//! claimant polls again.
+//! of [`weft_sync::Slot`]. So each lock ends in [`Core::unlock`](crate::core::Core::unlock), unless a `want` follows, or
+//! the packet that was looked at takes the ordinary way to the same slot (see `binding`).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,6 +17,7 @@ use weft_proto::{Connection, State};
 use weft_sync::{Look, SlotGuard};
 use weft_wire::Train;
 
+use crate::claim;
 use crate::directory::Way;
 use crate::gather::Gather;
 use crate::listening::Listening;
@@ -154,10 +152,10 @@ pub(crate) type Guard<'a> = SlotGuard<'a, Live, Deferred>;
 pub struct Slot {
     key: FlowKey,
     /// When the link last took packets of this slot, in nanoseconds.
-    sent_at: AtomicU64,
+    pub(crate) sent_at: AtomicU64,
     /// The port its packets come in by.
     home: AtomicU32,
-    transmitting: AtomicU8,
+    pub(crate) transmitting: AtomicU8,
     service: Service,
     /// It is out of the table.
     is_removed: AtomicBool,
@@ -176,10 +174,6 @@ pub struct Slot {
 /// Retransmission time-outs for which a peer's FIN may come again: the first repetition and the second.
 const REPEAT_RTOS: u32 = 3;
 
-const IDLE: u8 = 0;
-const CLAIMED: u8 = 1;
-const CLAIMED_AGAIN: u8 = 2;
-
 impl Slot {
     pub(crate) fn new(
         connection: Connection,
@@ -194,7 +188,7 @@ impl Slot {
             service: connection.service(),
             is_removed: AtomicBool::new(false),
             live: weft_sync::Slot::new(Live::new(connection, way, promised_bytes), BACKLOG_MAX),
-            transmitting: AtomicU8::new(IDLE),
+            transmitting: AtomicU8::new(claim::IDLE),
             sent_at: AtomicU64::new(0),
             waiters: Waiters::default(),
             home: AtomicU32::new(u32::try_from(home).unwrap_or(0)),
@@ -293,44 +287,6 @@ impl Slot {
     #[inline]
     pub(crate) fn want(&self) -> Option<Guard<'_>> {
         self.live.want()
-    }
-
-    /// Claims the right to hand this slot's packets to the link. False if another thread has it, which then polls again on the
-    /// caller's behalf. Claims are taken and marked under the lock, whose guard shows it; only the way back is without.
-    #[inline]
-    pub(crate) fn claim_transmit(&self, _held: &Guard<'_>) -> bool {
-        if self.transmitting.load(Ordering::Acquire) != IDLE {
-            let marked = self.transmitting.compare_exchange(
-                CLAIMED,
-                CLAIMED_AGAIN,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
-            if marked != Err(IDLE) {
-                return false;
-            }
-        }
-        self.transmitting.store(CLAIMED, Ordering::Relaxed);
-        true
-    }
-
-    /// Gives a claim back that nothing came of, under the same lock as it was taken: nobody can have marked it.
-    #[inline]
-    pub(crate) fn unclaim_transmit(&self, _held: &Guard<'_>) {
-        self.transmitting.store(IDLE, Ordering::Release);
-    }
-
-    /// When the link last took packets of this slot: what is sent soon after gathers for a moment.
-    #[inline]
-    pub(crate) fn sent_at(&self) -> Instant {
-        Instant::from_nanos(self.sent_at.load(Ordering::Relaxed))
-    }
-
-    /// Gives the claim back after the link took the packets at `now`. True if there may be more to poll.
-    #[inline]
-    pub(crate) fn release_sent(&self, now: Instant) -> bool {
-        self.sent_at.store(now.as_nanos(), Ordering::Relaxed);
-        self.transmitting.swap(IDLE, Ordering::AcqRel) == CLAIMED_AGAIN
     }
 }
 

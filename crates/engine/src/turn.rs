@@ -8,31 +8,16 @@ use bytes::Bytes;
 use weft_base::Instant;
 use weft_link::{Received, Refusal};
 use weft_proto::State;
+use weft_sync::MutexGuard;
 use weft_wire::{Header, Refused, Train};
 
 use crate::core::Core;
 use crate::counters::Drop as Dropped;
 use crate::directory::Source;
-use crate::inflow::Arrived;
 use crate::outbox::Outbox;
 use crate::port::{Port, TURN_PACKETS, Turn};
+use crate::runner::{Runner, receive};
 use crate::slot::{Guard, Slot};
-
-/// How often who waits looks at the link in one turn. What comes is stamped with the time of the first look.
-const WAITERS_LOOKS: u32 = 8;
-
-/// Who runs the turn.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Runner {
-    /// A thread that sends, or looks whether something came.
-    User,
-    /// A thread that waits, and does nothing else until something came.
-    Waiter,
-    /// The service thread.
-    Service,
-    /// The dedicated worker with this number among those of the port.
-    Worker(usize),
-}
 
 /// What came, and where it is worked off.
 pub(crate) struct Intake<'a> {
@@ -41,28 +26,6 @@ pub(crate) struct Intake<'a> {
     pub(crate) checked: &'a mut Vec<(Train, SocketAddr)>,
     /// The connection that the last packet was for: the next is mostly for it too, and needs no look-up.
     pub(crate) last: &'a mut Option<Arc<Slot>>,
-}
-
-/// Begins a turn: takes packets from the link, at most so many, and tells how many.
-#[inline]
-pub(crate) fn receive(port: &Port, turn: &mut Turn, runner: Runner, now: Instant, budget: usize) -> usize {
-    turn.batch.set_budget(budget);
-    turn.batch.set_looks(if runner == Runner::Waiter { WAITERS_LOOKS } else { 1 });
-    if matches!(runner, Runner::User | Runner::Waiter) {
-        port.note_user_turn(now);
-    }
-    let count = port.recv(turn);
-    port.counters.turns.add(1);
-    if count > 0 {
-        port.counters.busy_turns.add(1);
-        if runner == Runner::Waiter {
-            port.counters.waiters_busy_turns.add(1);
-        }
-        let (pieces, bytes) = (turn.batch.pieces() as u64, turn.batch.bytes() as u64);
-        port.inflow.note(&mut turn.window, Arrived { packets: count as u64, pieces, bytes }, now);
-        port.note_memory(&turn.batch, now);
-    }
-    count
 }
 
 impl Core {
@@ -84,8 +47,14 @@ impl Core {
             return self.try_turn_with(lanes, port, runner, now, budget);
         }
         let mut turn = port.turn.try_lock()?;
-        let mut out = Outbox::take();
         let count = receive(port, &mut turn, runner, now, budget);
+        self.work_off(port, turn, count, now);
+        Some(count)
+    }
+
+    /// Takes in `count` packets that came with a turn, and does what else there is to do in it.
+    pub(crate) fn work_off(&self, port: &Port, mut turn: MutexGuard<'_, Turn>, count: usize, now: Instant) {
+        let mut out = Outbox::take();
         if count > 0 {
             let Turn { batch, checked, last, .. } = &mut *turn;
             let intake = Intake { packets: batch.drain_joined(), checked, last };
@@ -100,7 +69,6 @@ impl Core {
         drop(turn);
         self.finish(port, &mut out);
         out.put_back();
-        Some(count)
     }
 
     /// What hosts said of packets that were sent to them, to the connections that sent them.

@@ -209,7 +209,7 @@ fn send_error(engine: &Engine, slot: &Slot, len: usize, error: weft_engine::Send
     }
 }
 
-fn recv_error(engine: &Engine, slot: &Slot, error: weft_engine::RecvError) -> RecvError {
+pub(crate) fn recv_error(engine: &Engine, slot: &Slot, error: weft_engine::RecvError) -> RecvError {
     match error {
         weft_engine::RecvError::WouldBlock => RecvError::WouldBlock,
         weft_engine::RecvError::Closed => RecvError::NotConnected,
@@ -217,20 +217,17 @@ fn recv_error(engine: &Engine, slot: &Slot, error: weft_engine::RecvError) -> Re
     }
 }
 
-pub(crate) fn recv(engine: &Engine, slot: &Arc<Slot>, buffer: &mut [u8]) -> Result<Received, RecvError> {
-    let received = engine.recv(slot, buffer).map_err(|error| recv_error(engine, slot, error))?;
+#[inline]
+pub(crate) fn received(slot: &Slot, received: &weft_engine::Received) -> Result<Received, RecvError> {
     if received.end_of_file && slot.service() == Service::Datagram {
         return Err(RecvError::EndOfFile);
     }
     Ok(Received { len: received.len, truncated: received.truncated })
 }
 
-pub(crate) fn recv_message(engine: &Engine, slot: &Arc<Slot>) -> Result<Message, RecvError> {
-    match engine.recv_message(slot) {
-        Ok(Some(message)) => Ok(Message::new(message)),
-        Ok(None) => Err(RecvError::EndOfFile),
-        Err(error) => Err(recv_error(engine, slot, error)),
-    }
+#[inline]
+pub(crate) fn message(message: Option<weft_engine::Message>) -> Result<Message, RecvError> {
+    message.map(Message::new).ok_or(RecvError::EndOfFile)
 }
 
 /// The result of a close, once it is known; the error if the connection had ended before.

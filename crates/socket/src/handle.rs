@@ -140,41 +140,48 @@ impl Handle {
     }
 
     pub(crate) fn try_recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError> {
-        convert::recv(&self.engine, &self.slot, buffer)
+        match self.engine.recv(&self.slot, buffer) {
+            Ok(received) => convert::received(&self.slot, &received),
+            Err(error) => Err(convert::recv_error(&self.engine, &self.slot, error)),
+        }
     }
 
     pub(crate) fn recv(&self, buffer: &mut [u8]) -> Result<Received, RecvError> {
-        self.wait_recv(|| self.try_recv(buffer))
+        if self.is_nonblocking() {
+            return self.try_recv(buffer);
+        }
+        let timeout = self.recv_timeout();
+        match self.engine.recv_within(&self.slot, buffer, timeout) {
+            Ok(received) => convert::received(&self.slot, &received),
+            Err(error) => Err(self.late(error, timeout)),
+        }
     }
 
     pub(crate) fn try_recv_message(&self) -> Result<Message, RecvError> {
-        convert::recv_message(&self.engine, &self.slot)
+        match self.engine.recv_message(&self.slot) {
+            Ok(message) => convert::message(message),
+            Err(error) => Err(convert::recv_error(&self.engine, &self.slot, error)),
+        }
     }
 
     pub(crate) fn recv_message(&self) -> Result<Message, RecvError> {
-        self.wait_recv(|| self.try_recv_message())
+        if self.is_nonblocking() {
+            return self.try_recv_message();
+        }
+        let timeout = self.recv_timeout();
+        match self.engine.recv_message_within(&self.slot, timeout) {
+            Ok(message) => convert::message(message),
+            Err(error) => Err(self.late(error, timeout)),
+        }
     }
 
-    fn wait_recv<T>(&self, mut once: impl FnMut() -> Result<T, RecvError>) -> Result<T, RecvError> {
-        let mut deadline = None;
-        loop {
-            if !self.is_nonblocking() {
-                self.engine.doze_in_flood(&self.slot);
-            }
-            // What was received goes its own way: an error is larger, and would be copied with it.
-            match once() {
-                Ok(received) => return Ok(received),
-                Err(RecvError::WouldBlock) if !self.is_nonblocking() => {}
-                Err(error) => return Err(error),
-            }
-            let timeout = self.recv_timeout();
-            if deadline.is_none() {
-                deadline = timeout.map(|timeout| self.engine.now() + timeout);
-            }
-            if !self.engine.wait(&self.slot, Interest::Readable, deadline) {
-                return Err(RecvError::TimedOut(timeout.unwrap_or_default()));
-            }
+    /// What a receive says that has waited: if it would still block it has timed out.
+    #[cold]
+    fn late(&self, error: weft_engine::RecvError, timeout: Option<Duration>) -> RecvError {
+        if error == weft_engine::RecvError::WouldBlock {
+            return RecvError::TimedOut(timeout.unwrap_or_default());
         }
+        convert::recv_error(&self.engine, &self.slot, error)
     }
 
     /// Closes and waits for the result, at most `limit`.

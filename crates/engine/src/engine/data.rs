@@ -10,12 +10,15 @@ use weft_proto::{CloseResult, Connection, Error, Message, Received, RecvError, S
 use weft_wire::Reason;
 
 use super::Engine;
+use crate::binding::{Buffer, Place, Whole};
 use crate::clock;
 use crate::gather;
 use crate::outbox::Outbox;
-use crate::slot::{Live, Slot};
+use crate::port::Port;
+use crate::progress::Condition;
+use crate::runner::Runner;
+use crate::slot::{Guard, Live, Slot};
 use crate::stats::Contact;
-use crate::turn::Runner;
 use crate::waiters::Interest;
 
 /// What is copied under a lock that is held briefly: about what a packet has.
@@ -30,7 +33,7 @@ impl Engine {
     /// # Errors
     /// [`SendError`]; nothing is taken then.
     pub fn send(&self, slot: &Arc<Slot>, data: &[u8]) -> Result<usize, SendError> {
-        self.send_by(slot, data.len(), |connection, len| connection.send(&data[..len]))
+        self.send_by(slot, data, |connection, len| connection.send(&data[..len]))
     }
 
     /// As [`Engine::send`], but shares `data` with the caller instead of copying it, where it is not small, until the peer has
@@ -39,19 +42,25 @@ impl Engine {
     /// # Errors
     /// [`SendError`]; nothing is taken then.
     pub fn send_lent(&self, slot: &Arc<Slot>, data: &Bytes) -> Result<usize, SendError> {
-        self.send_by(slot, data.len(), |connection, len| connection.send_lent(&data.slice(..len)))
+        self.send_by(slot, data, |connection, len| connection.send_lent(&data.slice(..len)))
     }
 
-    /// Has `give` send up to so many of `len` bytes as there is room for.
+    /// Has `give` send as many bytes of `data` as there is room for.
     #[inline]
     fn send_by(
         &self,
         slot: &Arc<Slot>,
-        len: usize,
+        data: &[u8],
         give: impl FnOnce(&mut Connection, usize) -> Result<usize, SendError>,
     ) -> Result<usize, SendError> {
-        let core = &*self.core;
+        let (core, len) = (&*self.core, data.len());
         let mut live = if len <= BRIEF_BYTES { slot.lock_briefly() } else { slot.lock() };
+        if live.has_read && live.connection.has_unread_ack() {
+            match self.answer(slot, live, data) {
+                Ok(()) => return Ok(len),
+                Err(unanswered) => live = unanswered,
+            }
+        }
         let room = gather::room(slot, &live).unwrap_or(usize::MAX).min(len);
         let is_gated = room == 0 && len > 0;
         let result = if is_gated { Err(SendError::WouldBlock) } else { give(&mut live.connection, room) };
@@ -67,6 +76,18 @@ impl Engine {
         let cork = gather::cork(slot, &live, now);
         live.set_cork(cork);
         live.is_blocked = !is_gated && result == Err(SendError::WouldBlock);
+        let (port, now) = self.see_to(slot, live, now);
+        if result == Err(SendError::WouldBlock) {
+            core.try_turn(port, Runner::User, now);
+            self.note_nothing(slot, &slot.waiters, Interest::Writable);
+        }
+        result
+    }
+
+    /// Lets leave what was sent, and looks at what came in if nobody has of late. Returns the time at its end.
+    #[inline]
+    pub(crate) fn see_to(&self, slot: &Arc<Slot>, mut live: Guard<'_>, now: Instant) -> (&Port, Instant) {
+        let core = &*self.core;
         let port = core.port(slot.home());
         port.inflow.note_user_sends(now);
         let mut out = Outbox::take();
@@ -78,11 +99,7 @@ impl Engine {
         if now.as_nanos().saturating_sub(port.user_turn_at.load(Ordering::Relaxed)) > LOOK_AFTER_NS {
             core.try_turn(port, Runner::User, now);
         }
-        if result == Err(SendError::WouldBlock) {
-            core.try_turn(port, Runner::User, now);
-            self.note_nothing(slot, &slot.waiters, Interest::Writable);
-        }
-        result
+        (port, now)
     }
 
     /// Copies the next message, or the next bytes of the stream. Never blocks.
@@ -90,7 +107,20 @@ impl Engine {
     /// # Errors
     /// [`RecvError`].
     pub fn recv(&self, slot: &Arc<Slot>, buffer: &mut [u8]) -> Result<Received, RecvError> {
-        self.take_after_turn(slot, |connection| connection.recv(buffer))
+        self.take_after_turn(slot, &mut Buffer(buffer))
+    }
+
+    /// As [`Engine::recv`], but waits until there is something, or until so much time has passed: then it would still block.
+    ///
+    /// # Errors
+    /// [`RecvError`].
+    pub fn recv_within(
+        &self,
+        slot: &Arc<Slot>,
+        buffer: &mut [u8],
+        timeout: Option<Duration>,
+    ) -> Result<Received, RecvError> {
+        self.take_within(slot, &mut Buffer(buffer), timeout)
     }
 
     /// Hands over the next message, or the next piece of the stream, where it lies; `None` at the end. Never blocks.
@@ -98,20 +128,79 @@ impl Engine {
     /// # Errors
     /// [`RecvError`].
     pub fn recv_message(&self, slot: &Arc<Slot>) -> Result<Option<Message>, RecvError> {
-        self.take_after_turn(slot, Connection::recv_message)
+        self.take_after_turn(slot, &mut Whole)
+    }
+
+    /// As [`Engine::recv_message`], but waits as [`Engine::recv_within`] does.
+    ///
+    /// # Errors
+    /// [`RecvError`].
+    pub fn recv_message_within(
+        &self,
+        slot: &Arc<Slot>,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Message>, RecvError> {
+        self.take_within(slot, &mut Whole, timeout)
+    }
+
+    /// Takes what is there, and waits for it if need be.
+    #[inline(always)] // what was received goes its own way, and is not copied on it
+    fn take_within<P: Place>(
+        &self,
+        slot: &Arc<Slot>,
+        place: &mut P,
+        timeout: Option<Duration>,
+    ) -> Result<P::Taken, RecvError> {
+        self.doze_in_flood(slot);
+        if slot.is_ready(Interest::Readable) {
+            match self.take(slot, |connection| place.take(connection)) {
+                Ok(taken) => return Ok(taken),
+                Err(RecvError::WouldBlock) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.wait_and_take(slot, place, timeout)
+    }
+
+    /// Waits for what comes, and takes it. Another thread may be there first.
+    #[inline(never)]
+    fn wait_and_take<P: Place>(
+        &self,
+        slot: &Arc<Slot>,
+        place: &mut P,
+        timeout: Option<Duration>,
+    ) -> Result<P::Taken, RecvError> {
+        let deadline = timeout.map(|timeout| clock::now() + timeout);
+        let condition = Condition { waiters: &slot.waiters, interest: Interest::Readable, deadline };
+        loop {
+            let (is_there, bound) = place.bind(slot, |binding| {
+                self.before_wait(slot);
+                self.core.wait(|| slot.home(), condition, Some(binding))
+            });
+            if let Some(taken) = bound {
+                return Ok(taken);
+            }
+            match self.take(slot, |connection| place.take(connection)) {
+                Ok(taken) => return Ok(taken),
+                Err(RecvError::WouldBlock) if is_there => {}
+                Err(error) => return Err(error),
+            }
+            self.doze_in_flood(slot);
+        }
     }
 
     /// Takes what is there, after one turn if nothing is.
     #[inline]
-    fn take_after_turn<T>(
-        &self,
-        slot: &Arc<Slot>,
-        take: impl FnOnce(&mut Connection) -> Result<T, RecvError>,
-    ) -> Result<T, RecvError> {
+    fn take_after_turn<P: Place>(&self, slot: &Arc<Slot>, place: &mut P) -> Result<P::Taken, RecvError> {
         if !slot.is_ready(Interest::Readable) {
-            self.core.try_turn(self.core.port(slot.home()), Runner::User, clock::now());
+            let port = self.core.port(slot.home());
+            let (_, bound) =
+                place.bind(slot, |binding| self.core.try_turn_for(port, binding, Runner::User, clock::now()));
+            if let Some(taken) = bound {
+                return Ok(taken);
+            }
         }
-        self.take(slot, take)
+        self.take(slot, |connection| place.take(connection))
     }
 
     /// Of the result nothing is asked but whether it is one: a look at the error would have it copied in pieces, each across what was

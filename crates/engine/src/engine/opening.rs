@@ -17,8 +17,8 @@ use crate::outbox::Outbox;
 use crate::progress::Condition;
 use crate::random;
 use crate::reset;
+use crate::runner::Runner;
 use crate::slot::Slot;
-use crate::turn::Runner;
 use crate::waiters::Interest;
 use crate::window::Window;
 
@@ -231,7 +231,7 @@ impl Engine {
     pub fn wait_accept(&self, listening: &Listening, deadline: Option<Instant>) -> bool {
         let condition = Condition { waiters: &listening.waiters, interest: Interest::Readable, deadline };
         // A listener hears on every port; the blocked thread looks after the first.
-        self.core.wait(|| 0, condition)
+        self.core.wait(|| 0, condition, None)
     }
 
     /// Stops listening; connections that nobody accepted are reset ([CDP-ST-9]).

@@ -13,8 +13,8 @@ use crate::clock;
 use crate::listening::Listening;
 use crate::port::Port;
 use crate::progress::Condition;
+use crate::runner::Runner;
 use crate::slot::Slot;
-use crate::turn::Runner;
 use crate::waiters::{self, Interest, Waiters};
 
 /// What [`Engine::ready`] and [`Engine::acceptable`] give.
@@ -47,17 +47,22 @@ impl Engine {
     /// Blocks until the condition holds, and runs turns meanwhile. False when the deadline passed first.
     #[must_use]
     pub fn wait(&self, slot: &Arc<Slot>, interest: Interest, deadline: Option<Instant>) -> bool {
+        self.before_wait(slot);
+        self.core.wait(|| slot.home(), Condition { waiters: &slot.waiters, interest, deadline }, None)
+    }
+
+    /// Who waits sends nothing more that what gathers could wait for.
+    #[inline]
+    pub(super) fn before_wait(&self, slot: &Arc<Slot>) {
         if slot.has_gathered() {
-            // Who waits sends nothing more that this could wait for.
             self.flush(slot);
         }
-        self.core.wait(|| slot.home(), Condition { waiters: &slot.waiters, interest, deadline })
     }
 
     /// For a thread that is about to receive, and waits if nothing is there: in a flood whose packets come one by one it lets some
     /// come together first, asleep.
     #[inline]
-    pub fn doze_in_flood(&self, slot: &Slot) {
+    pub(super) fn doze_in_flood(&self, slot: &Slot) {
         let port = self.core.port(slot.home());
         if port.inflow.is_flooded_apart() && !slot.is_ready(Interest::Readable) {
             self.core.doze_first(port);

@@ -1,0 +1,226 @@
+//! A message goes from where the link has it to the memory of who waits for it (early binding: F. Khun Jush, chapter 5).
+//!
+//! Who waits for a message runs turns himself. Where a packet that comes alone is the next one of a conversation, for which all is
+//! known before, it is neither taken apart nor queued, and its slot is entered once. Any other takes the ordinary way.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use weft_base::{Instant, Service};
+use weft_link::{COPYBREAK_BYTES, RecvBatch, Shown};
+use weft_proto::{Connection, Message, Received, RecvError};
+use weft_wire::{Encapsulation, Lone};
+
+use crate::core::Core;
+use crate::inflow::Arrived;
+use crate::outbox::Outbox;
+use crate::port::{Port, TURN_PACKETS, Turn};
+use crate::runner::{Runner, begin, note_arrived, receive};
+use crate::slot::{Guard, Slot};
+
+/// Where the next message of a connection is to go.
+pub(crate) struct Binding<'a> {
+    slot: &'a Arc<Slot>,
+    /// Bytes that it must not exceed.
+    room: usize,
+    is_done: bool,
+    /// Takes it, maybe to memory of the batch.
+    put: &'a mut dyn FnMut(&[u8], &mut RecvBatch),
+}
+
+impl<'a> Binding<'a> {
+    fn new(slot: &'a Arc<Slot>, room: usize, put: &'a mut dyn FnMut(&[u8], &mut RecvBatch)) -> Self {
+        Self { slot, room, is_done: false, put }
+    }
+
+    /// Whether the message has come.
+    #[inline]
+    pub(crate) fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// Takes the message of a packet, if it is the one that is waited for and may be had at once; the slot is still to be left then.
+    #[inline]
+    fn take(
+        &mut self,
+        packet: &[u8],
+        from: SocketAddr,
+        encapsulation: Encapsulation,
+        now: Instant,
+        batch: &mut RecvBatch,
+    ) -> Option<Guard<'a>> {
+        let lone = Lone::new_checked(packet, self.slot.key(), encapsulation)?;
+        let mut live = self.slot.try_lock()?;
+        // What others left at the slot goes before: who enters it next, by the ordinary way, sees to that.
+        let is_alone = live.path_from(from) == Some(0) && live.side.is_none() && !live.is_wanted();
+        if !is_alone || lone.payload().len() > self.room {
+            return None;
+        }
+        let data = live.connection.take_answer(now, &lone)?;
+        (self.put)(data, batch);
+        self.is_done = true;
+        Some(live)
+    }
+}
+
+impl Core {
+    /// As [`Core::try_turn`], but the message that `binding` waits for goes there.
+    #[inline]
+    pub(crate) fn try_turn_for(
+        &self,
+        port: &Port,
+        binding: &mut Binding<'_>,
+        runner: Runner,
+        now: Instant,
+    ) -> Option<usize> {
+        if port.lanes.is_some() {
+            return self.try_turn(port, runner, now);
+        }
+        let mut turn = port.turn.try_lock()?;
+        let (count, bound) = receive_for(port, &mut turn, binding, runner, now);
+        let is_due = port.next_timer() <= now.as_nanos();
+        if let Some(live) = bound {
+            drop(turn);
+            self.leave_bound(port, binding.slot, live, now);
+            if is_due {
+                self.try_turn(port, runner, now);
+            }
+        } else if count > 0 || is_due || turn.batch.has_refusals() {
+            self.work_off(port, turn, count, now);
+        }
+        Some(count)
+    }
+
+    /// Leaves a slot whose message was taken.
+    #[inline]
+    fn leave_bound(&self, port: &Port, slot: &Arc<Slot>, mut live: Guard<'_>, now: Instant) {
+        slot.set_home(port.index);
+        live.has_read = true;
+        let due = live.connection.await_answer(now);
+        port.arm(slot, &mut live, due);
+        if live.connection.has_urgent_output() {
+            return self.pump_bound(port, slot, live, now);
+        }
+        if let Err(wanted) = live.leave() {
+            self.pump_bound(port, slot, wanted, now);
+        }
+    }
+
+    #[cold]
+    fn pump_bound(&self, port: &Port, slot: &Arc<Slot>, mut live: Guard<'_>, now: Instant) {
+        let mut out = Outbox::take();
+        self.pump(slot, &mut live, now, &mut out);
+        self.unlock(slot, live, now, &mut out);
+        self.finish(port, &mut out);
+        out.put_back();
+    }
+}
+
+/// As [`receive`], but a packet that comes alone is shown to `binding`, where it lies if the link can do so. If its message was
+/// taken it is among those that are told, and no more in the batch.
+#[inline]
+fn receive_for<'a>(
+    port: &Port,
+    turn: &mut Turn,
+    binding: &mut Binding<'a>,
+    runner: Runner,
+    now: Instant,
+) -> (usize, Option<Guard<'a>>) {
+    let (mut bound, mut bytes) = (None, 0);
+    let shown = port.link.recv_lone(runner.looks(), &mut |from, packet| {
+        bytes = packet.len() as u64;
+        bound = binding.take(packet, from, port.encapsulation, now, &mut turn.batch);
+        bound.is_some()
+    });
+    if shown != Shown::Left {
+        begin(port, runner, now);
+        let is_taken = shown == Shown::Taken;
+        let (packets, pieces) = (is_taken.into(), is_taken.into());
+        note_arrived(port, turn, runner, Arrived { packets, pieces, bytes }, now);
+        return (is_taken.into(), bound);
+    }
+    let count = receive(port, turn, runner, now, TURN_PACKETS);
+    if let Some(received) = turn.batch.take_only() {
+        let (bytes, from) = (&received.bytes, received.from);
+        bound = binding.take(bytes, from, port.encapsulation, now, &mut turn.batch);
+        if bound.is_none() {
+            turn.batch.put_back(received);
+        }
+    }
+    (count, bound)
+}
+
+/// Memory of a user that a message goes to.
+pub(crate) trait Place {
+    type Taken;
+
+    /// Takes what has come, by the ordinary way.
+    fn take(&mut self, connection: &mut Connection) -> Result<Self::Taken, RecvError>;
+
+    /// Has `wait` wait for what comes; returns what that did, and what came here.
+    fn bind<T>(
+        &mut self,
+        slot: &Arc<Slot>,
+        wait: impl FnOnce(&mut Binding<'_>) -> T,
+    ) -> (T, Option<Self::Taken>);
+}
+
+/// A buffer that it is copied to.
+pub(crate) struct Buffer<'a>(pub(crate) &'a mut [u8]);
+
+impl Place for Buffer<'_> {
+    type Taken = Received;
+
+    #[inline]
+    fn take(&mut self, connection: &mut Connection) -> Result<Received, RecvError> {
+        connection.recv(self.0)
+    }
+
+    #[inline]
+    fn bind<T>(
+        &mut self,
+        slot: &Arc<Slot>,
+        wait: impl FnOnce(&mut Binding<'_>) -> T,
+    ) -> (T, Option<Received>) {
+        let mut taken = None;
+        // What does not fit is lost of a message, but stays of a stream.
+        let room = if slot.service() == Service::Stream { self.0.len() } else { usize::MAX };
+        let mut put = |data: &[u8], _: &mut RecvBatch| {
+            let len = data.len().min(self.0.len());
+            self.0[..len].copy_from_slice(&data[..len]);
+            taken = Some(Received { len, truncated: data.len() - len, end_of_file: false });
+        };
+        let told = wait(&mut Binding::new(slot, room, &mut put));
+        (told, taken)
+    }
+}
+
+/// Where it lies.
+pub(crate) struct Whole;
+
+impl Place for Whole {
+    type Taken = Option<Message>;
+
+    #[inline]
+    fn take(&mut self, connection: &mut Connection) -> Result<Option<Message>, RecvError> {
+        connection.recv_message()
+    }
+
+    /// A small one lies in a copy.
+    #[inline]
+    fn bind<T>(
+        &mut self,
+        slot: &Arc<Slot>,
+        wait: impl FnOnce(&mut Binding<'_>) -> T,
+    ) -> (T, Option<Option<Message>>) {
+        let mut taken = None;
+        let mut put = |data: &[u8], batch: &mut RecvBatch| {
+            taken = Some(Some(Message::whole(batch.copy(&[data]).freeze())));
+        };
+        let told = wait(&mut Binding::new(slot, COPYBREAK_BYTES, &mut put));
+        (told, taken)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

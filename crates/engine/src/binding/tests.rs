@@ -1,0 +1,56 @@
+use std::time::Duration;
+
+use weft_base::Port as Number;
+use weft_link::{Hub, Link};
+
+use super::*;
+use crate::gather::Gather;
+use crate::waiters::Interest;
+use crate::{Config, Engine, Settings, Target, clock};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn engine(hub: &Hub) -> Engine {
+    let link: Arc<dyn Link> = Arc::new(hub.endpoint().expect("a descriptor"));
+    Engine::open(Settings { links: vec![link], ..Settings::default() }).expect("an engine")
+}
+
+/// A message that went to who waited leaves its slot as one that was queued and read, but for having been readable.
+#[test]
+fn what_was_bound_is_acknowledged_in_time_though_nobody_answers() {
+    let hub = Hub::new(1_500);
+    let (here, there) = (engine(&hub), engine(&hub));
+    let config = |engine: &Engine| Config::new(Service::Datagram, engine.mss());
+    let ack_delay = config(&here).ack_delay;
+    let listening = there.listen(Some(Number::ECHO), config(&there), Gather::WhenBusy).unwrap();
+    let target = Target { node: Some(there.node()), at: Some(there.underlay()), port: Number::ECHO };
+    let asks = here.connect(target, None, config(&here), Gather::WhenBusy).unwrap();
+    assert!(here.wait(&asks, Interest::Connected, Some(here.now() + LIMIT)));
+    assert!(there.wait_accept(&listening, Some(there.now() + LIMIT)));
+    let answers = there.accept(&listening).unwrap();
+
+    let mut buffer = [0; 16];
+    let (core, port) = (here.core(), here.core().port(0));
+    for _ in 0..1_000 {
+        here.send(&asks, b"question").unwrap();
+        assert_eq!(there.recv_within(&answers, &mut buffer, Some(LIMIT)).unwrap().len, 8);
+        there.send(&answers, b"answer").unwrap();
+        let now = clock::now();
+        let (count, bound) =
+            Buffer(&mut buffer).bind(&asks, |binding| core.try_turn_for(port, binding, Runner::User, now));
+        if let Some(received) = bound {
+            assert_eq!((count, received.len, &buffer[..6]), (Some(1), 6, &b"answer"[..]));
+            let live = asks.look();
+            if clock::now() - now >= ack_delay {
+                // This thread had no processor for so long that the acknowledgement may have left.
+                continue;
+            }
+            assert!(!asks.is_ready(Interest::Readable) && live.has_read && live.connection.has_unread_ack());
+            assert_eq!(live.connection.poll_timeout(), Some(now + ack_delay));
+            return;
+        }
+        // A thread of the engine was there first, or this one was too late for a conversation.
+        assert_eq!(here.recv_within(&asks, &mut buffer, Some(LIMIT)).unwrap().len, 6);
+    }
+    panic!("no message of 1,000 was bound");
+}

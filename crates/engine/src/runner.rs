@@ -1,0 +1,65 @@
+//! Who runs a turn, and how it begins: what the link has, and what is noted of that.
+
+use weft_base::Instant;
+
+use crate::inflow::Arrived;
+use crate::port::{Port, Turn};
+
+/// How often who waits looks at the link in one turn. What comes is stamped with the time of the first look.
+const WAITERS_LOOKS: u32 = 8;
+
+/// Who runs the turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Runner {
+    /// A thread that sends, or looks whether something came.
+    User,
+    /// A thread that waits, and does nothing else until something came.
+    Waiter,
+    /// The service thread.
+    Service,
+    /// The dedicated worker with this number among those of the port.
+    Worker(usize),
+}
+
+impl Runner {
+    /// How often it looks at the link in one turn.
+    #[inline]
+    pub(crate) fn looks(self) -> u32 {
+        if self == Self::Waiter { WAITERS_LOOKS } else { 1 }
+    }
+}
+
+/// Begins a turn: takes packets from the link, at most so many, and tells how many.
+#[inline]
+pub(crate) fn receive(port: &Port, turn: &mut Turn, runner: Runner, now: Instant, budget: usize) -> usize {
+    turn.batch.set_budget(budget);
+    turn.batch.set_looks(runner.looks());
+    begin(port, runner, now);
+    let count = port.recv(turn);
+    let (pieces, bytes) = if count > 0 { (turn.batch.pieces(), turn.batch.bytes()) } else { (0, 0) };
+    let arrived = Arrived { packets: count as u64, pieces: pieces as u64, bytes: bytes as u64 };
+    note_arrived(port, turn, runner, arrived, now);
+    count
+}
+
+/// A turn of `runner` begins.
+#[inline]
+pub(crate) fn begin(port: &Port, runner: Runner, now: Instant) {
+    if matches!(runner, Runner::User | Runner::Waiter) {
+        port.note_user_turn(now);
+    }
+}
+
+/// So much came with a turn.
+#[inline]
+pub(crate) fn note_arrived(port: &Port, turn: &mut Turn, runner: Runner, arrived: Arrived, now: Instant) {
+    port.counters.turns.add(1);
+    if arrived.packets > 0 {
+        port.counters.busy_turns.add(1);
+        if runner == Runner::Waiter {
+            port.counters.waiters_busy_turns.add(1);
+        }
+        port.inflow.note(&mut turn.window, arrived, now);
+        port.note_memory(&turn.batch, now);
+    }
+}
