@@ -3,11 +3,13 @@
 use std::io;
 use std::thread;
 
-use weft_base::Service;
+use weft_base::{Service, limits};
 use weft_socket::{Listener, RecvError, SendError, Socket};
 
 /// Bytes taken from a stream at a time.
 const BUFFER_BYTES: usize = 64 << 10;
+/// Those of the longest message that comes; the system gives no memory for what is never written.
+const MESSAGE_BYTES: usize = limits::MESSAGE_BYTES as usize;
 
 /// Echoes on every connection that comes, each on a thread of its own, until the listener is closed.
 pub fn serve(listener: &Listener, on_end: impl Fn(&Socket, io::Result<()>) + Clone + Send + 'static) {
@@ -46,9 +48,10 @@ enum EchoError {
 }
 
 fn messages(socket: &Socket) -> Result<(), EchoError> {
+    let mut buffer = vec![0; MESSAGE_BYTES];
     loop {
-        let message = socket.recv_message().map_err(EchoError::Recv)?;
-        socket.send(&message.into_bytes()).map_err(EchoError::Send)?;
+        let len = socket.recv(&mut buffer).map_err(EchoError::Recv)?;
+        socket.send(&buffer[..len]).map_err(EchoError::Send)?;
     }
 }
 
