@@ -195,6 +195,38 @@ impl Place for Buffer<'_> {
     }
 }
 
+/// A vector that grows as it must, and has nothing else then.
+pub(crate) struct Growing<'a>(pub(crate) &'a mut Vec<u8>);
+
+impl Place for Growing<'_> {
+    /// Bytes of it, or the end.
+    type Taken = Option<usize>;
+
+    #[inline]
+    fn take(&mut self, connection: &mut Connection) -> Result<Option<usize>, RecvError> {
+        let message = connection.recv_message()?;
+        self.0.clear();
+        message.iter().flat_map(Message::parts).for_each(|part| self.0.extend_from_slice(part));
+        Ok(message.map(|message| message.len()))
+    }
+
+    #[inline]
+    fn bind<T>(
+        &mut self,
+        slot: &Arc<Slot>,
+        wait: impl FnOnce(&mut Binding<'_>) -> T,
+    ) -> (T, Option<Option<usize>>) {
+        let mut taken = None;
+        let mut put = |data: &[u8], _: &mut RecvBatch| {
+            self.0.clear();
+            self.0.extend_from_slice(data);
+            taken = Some(Some(data.len()));
+        };
+        let told = wait(&mut Binding::new(slot, usize::MAX, &mut put));
+        (told, taken)
+    }
+}
+
 /// Where it lies.
 pub(crate) struct Whole;
 

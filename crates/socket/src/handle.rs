@@ -175,6 +175,18 @@ impl Handle {
         }
     }
 
+    pub(crate) fn recv_into(&self, message: &mut Vec<u8>) -> Result<usize, RecvError> {
+        let (engine, timeout) = (&self.engine, self.recv_timeout());
+        let received = if self.is_nonblocking() {
+            let received = engine.recv_into(&self.slot, message);
+            received.map_err(|error| convert::recv_error(engine, &self.slot, error))
+        } else {
+            let received = engine.recv_into_within(&self.slot, message, timeout);
+            received.map_err(|error| self.late(error, timeout))
+        };
+        received?.ok_or(RecvError::EndOfFile)
+    }
+
     /// What a receive says that has waited: if it would still block it has timed out.
     #[cold]
     fn late(&self, error: weft_engine::RecvError, timeout: Option<Duration>) -> RecvError {

@@ -140,6 +140,26 @@ impl Socket {
         self.handle.recv_message()
     }
 
+    /// Receives the next message, or the next piece of a stream, whole, in place of what `message` has, and returns its bytes. The vector
+    /// grows where it must, and is best used again: the quickest way to receive messages of any size.
+    ///
+    /// ```
+    /// # fn echo(socket: &weft_socket::Socket) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut message = Vec::new();
+    /// loop {
+    ///     socket.recv_into(&mut message)?;
+    ///     socket.send(&message)?;
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Socket::recv`]; the end of file is [`RecvError::EndOfFile`] for both services. `message` has what it had before then, or
+    /// nothing.
+    pub fn recv_into(&self, message: &mut Vec<u8>) -> Result<usize, RecvError> {
+        self.handle.recv_into(message)
+    }
+
     /// As [`Socket::recv_message`], but never blocks, whatever the socket is set to.
     ///
     /// # Errors

@@ -205,6 +205,37 @@ fn whole_messages_go_the_short_way_too() {
     assert!(taken > ROUNDS / 10, "{taken} of {}", 2 * ROUNDS);
 }
 
+/// A message of any size, whichever way it comes.
+#[test]
+fn a_vector_gets_whole_messages_and_nothing_else() {
+    for options in options() {
+        let ends = Ends::new(&options, true, true);
+        let Pair { accepted, connected, .. } = &ends.pair;
+        let is_stream = accepted.service() == Service::Stream;
+        let mut received = vec![9; 5];
+        for len in (0..200).map(|round| round * 7).chain([10_000, 3, 100_000, 1]) {
+            if is_stream && !(1..=1_000).contains(&len) {
+                continue;
+            }
+            let message: Vec<u8> = (0..len).map(|at| u8::try_from((at + len) % 251).unwrap()).collect();
+            for (from, to) in [(connected, accepted), (accepted, connected)] {
+                from.send(&message).unwrap();
+                assert_eq!(to.recv_into(&mut received), Ok(len));
+                assert!(received == message, "{len} bytes");
+            }
+        }
+        assert!(ends.counts().0 > 0);
+        accepted.set_nonblocking(true);
+        assert_eq!(accepted.recv_into(&mut received), Err(RecvError::WouldBlock));
+        accepted.set_nonblocking(false);
+        accepted.set_recv_timeout(Some(Duration::from_millis(1)));
+        assert!(matches!(accepted.recv_into(&mut received), Err(RecvError::TimedOut(_))));
+        accepted.set_recv_timeout(None);
+        connected.close_start();
+        assert_eq!(accepted.recv_into(&mut received), Err(RecvError::EndOfFile));
+    }
+}
+
 /// What does not fit the buffer is lost of a message, and is received next of a stream.
 #[test]
 fn a_buffer_that_is_too_small_gets_what_it_gets_by_the_ordinary_way() {

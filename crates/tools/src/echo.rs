@@ -3,13 +3,11 @@
 use std::io;
 use std::thread;
 
-use weft_base::{Service, limits};
+use weft_base::Service;
 use weft_socket::{Listener, RecvError, SendError, Socket};
 
 /// Bytes taken from a stream at a time.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Those of the longest message that comes; the system gives no memory for what is never written.
-const MESSAGE_BYTES: usize = limits::MESSAGE_BYTES as usize;
 
 /// Echoes on every connection that comes, each on a thread of its own, until the listener is closed.
 pub fn serve(listener: &Listener, on_end: impl Fn(&Socket, io::Result<()>) + Clone + Send + 'static) {
@@ -48,10 +46,10 @@ enum EchoError {
 }
 
 fn messages(socket: &Socket) -> Result<(), EchoError> {
-    let mut buffer = vec![0; MESSAGE_BYTES];
+    let mut message = Vec::new();
     loop {
-        let len = socket.recv(&mut buffer).map_err(EchoError::Recv)?;
-        socket.send(&buffer[..len]).map_err(EchoError::Send)?;
+        socket.recv_into(&mut message).map_err(EchoError::Recv)?;
+        socket.send(&message).map_err(EchoError::Send)?;
     }
 }
 

@@ -10,7 +10,7 @@ use weft_proto::{CloseResult, Connection, Error, Message, Received, RecvError, S
 use weft_wire::Reason;
 
 use super::Engine;
-use crate::binding::{Buffer, Place, Whole};
+use crate::binding::{Buffer, Growing, Place, Whole};
 use crate::clock;
 use crate::gather;
 use crate::outbox::Outbox;
@@ -141,6 +141,28 @@ impl Engine {
         timeout: Option<Duration>,
     ) -> Result<Option<Message>, RecvError> {
         self.take_within(slot, &mut Whole, timeout)
+    }
+
+    /// Copies the next message, or the next piece of the stream, to `message` in place of what that has, and tells its bytes; `None` at
+    /// the end. Never blocks.
+    ///
+    /// # Errors
+    /// [`RecvError`].
+    pub fn recv_into(&self, slot: &Arc<Slot>, message: &mut Vec<u8>) -> Result<Option<usize>, RecvError> {
+        self.take_after_turn(slot, &mut Growing(message))
+    }
+
+    /// As [`Engine::recv_into`], but waits as [`Engine::recv_within`] does.
+    ///
+    /// # Errors
+    /// [`RecvError`].
+    pub fn recv_into_within(
+        &self,
+        slot: &Arc<Slot>,
+        message: &mut Vec<u8>,
+        timeout: Option<Duration>,
+    ) -> Result<Option<usize>, RecvError> {
+        self.take_within(slot, &mut Growing(message), timeout)
     }
 
     /// Takes what is there, and waits for it if need be.
