@@ -15,7 +15,7 @@ const ANSWER_BYTES: usize = LONE_BYTES - HEADER_LEN;
 
 impl Engine {
     /// Sends `data` where it is an answer that goes before anything else: it is handed to the link first, and the connection notes that
-    /// it has left. Gives back the slot if it did not leave; nothing has changed then.
+    /// it has left. Gives back the slot if it did not leave, and may be sent as any other.
     #[inline(never)] // who sends many messages has no use for it
     pub(crate) fn answer<'a>(
         &self,

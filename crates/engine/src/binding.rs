@@ -1,4 +1,4 @@
-//! A message goes from where the link has it to the memory of who waits for it (early binding: F. Khun Jush, chapter 5).
+//! A message goes from where the link has it to the memory of who waits for it (early binding: F. Khun Jush, section 3.1.3).
 //!
 //! Who waits for a message runs turns himself. Where a packet that comes alone is the next one of a conversation, for which all is
 //! known before, it is neither taken apart nor queued, and its slot is entered once. Any other takes the ordinary way.
@@ -13,7 +13,6 @@ use weft_wire::{Encapsulation, Lone};
 
 use crate::core::Core;
 use crate::inflow::Arrived;
-use crate::outbox::Outbox;
 use crate::port::{Port, TURN_PACKETS, Turn};
 use crate::runner::{Runner, begin, note_arrived, receive};
 use crate::slot::{Guard, Slot};
@@ -52,7 +51,7 @@ impl<'a> Binding<'a> {
         let lone = Lone::new_checked(packet, self.slot.key(), encapsulation)?;
         let mut live = self.slot.try_lock()?;
         // What others left at the slot goes before: who enters it next, by the ordinary way, sees to that.
-        let is_alone = live.path_from(from) == Some(0) && live.side.is_none() && !live.is_wanted();
+        let is_alone = live.side.is_none() && from == live.to && !live.is_wanted();
         if !is_alone || lone.payload().len() > self.room {
             return None;
         }
@@ -98,21 +97,10 @@ impl Core {
         live.has_read = true;
         let due = live.connection.await_answer(now);
         port.arm(slot, &mut live, due);
-        if live.connection.has_urgent_output() {
-            return self.pump_bound(port, slot, live, now);
+        let wanted = if live.connection.has_urgent_output() { Some(live) } else { live.leave().err() };
+        if let Some(live) = wanted {
+            self.work(port, slot, live, now);
         }
-        if let Err(wanted) = live.leave() {
-            self.pump_bound(port, slot, wanted, now);
-        }
-    }
-
-    #[cold]
-    fn pump_bound(&self, port: &Port, slot: &Arc<Slot>, mut live: Guard<'_>, now: Instant) {
-        let mut out = Outbox::take();
-        self.pump(slot, &mut live, now, &mut out);
-        self.unlock(slot, live, now, &mut out);
-        self.finish(port, &mut out);
-        out.put_back();
     }
 }
 
@@ -141,10 +129,9 @@ fn receive_for<'a>(
     }
     let count = receive(port, turn, runner, now, TURN_PACKETS);
     if let Some(received) = turn.batch.take_only() {
-        let (bytes, from) = (&received.bytes, received.from);
-        bound = binding.take(bytes, from, port.encapsulation, now, &mut turn.batch);
+        bound = binding.take(&received.bytes, received.from, port.encapsulation, now, &mut turn.batch);
         if bound.is_none() {
-            turn.batch.put_back(received);
+            turn.batch.push(received.from, received.bytes);
         }
     }
     (count, bound)

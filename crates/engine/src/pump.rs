@@ -198,6 +198,24 @@ impl Core {
         }
     }
 
+    /// Does all that there is to do for a slot: drains its outputs, leaves it, and hands them over. Returns the time at its end if that
+    /// took any.
+    #[inline]
+    pub(crate) fn work(
+        &self,
+        port: &Port,
+        slot: &Arc<Slot>,
+        mut live: Guard<'_>,
+        now: Instant,
+    ) -> Option<Instant> {
+        let mut out = Outbox::take();
+        self.pump(slot, &mut live, now, &mut out);
+        self.unlock(slot, live, now, &mut out);
+        let end = self.finish(port, &mut out);
+        out.put_back();
+        end
+    }
+
     /// Pumps a slot, or leaves word for the thread that has it.
     pub(crate) fn pump_if_free(&self, slot: &Arc<Slot>, now: Instant, out: &mut Outbox) {
         if let Some(mut live) = slot.want() {

@@ -11,7 +11,7 @@ use crate::{RecvBatch, SendBatch};
 /// Bytes of a CDP header, which every data segment is sent behind (specification, section 2).
 pub(crate) const HEADER_BYTES: u32 = 28;
 
-/// Bytes of a packet that [`Link::send_lone`] takes: one piece of memory costs the kernel less than several, as long as it is small.
+/// Most bytes of a packet that a device sends by itself ([`Link::send_lone`]): one piece of memory costs the kernel less than several, as long as it is small.
 pub const LONE_BYTES: usize = 256;
 
 /// A device that carries CDP packets: three methods and a description.
@@ -45,8 +45,8 @@ pub trait Link: Send + Sync {
     /// the batch. Any other error means that the device is useless; the unsent rest stays too.
     fn send(&self, batch: &mut SendBatch) -> io::Result<usize>;
 
-    /// Sends one packet of up to [`LONE_BYTES`] at once, `head` and then `body`, and tells whether the device took it. One that it
-    /// did not take is for [`Link::send`], which also tells why.
+    /// Sends one packet at once, `head` and then `body`, and tells whether the device took it: none needs to take one of more than
+    /// [`LONE_BYTES`]. What it did not take is for [`Link::send`], which also tells why. Never blocks.
     fn send_lone(&self, _to: SocketAddr, _head: &[u8], _body: &[u8]) -> bool {
         false
     }

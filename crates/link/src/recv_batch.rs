@@ -231,12 +231,6 @@ impl RecvBatch {
         if self.packets.len() == 1 && self.joined == 0 { self.packets.pop() } else { None }
     }
 
-    /// Puts what was taken out in again, behind all others.
-    #[inline]
-    pub fn put_back(&mut self, packet: Received) {
-        self.packets.push(packet);
-    }
-
     /// Puts in a packet whose bytes have an owner already.
     pub fn push(&mut self, from: SocketAddr, bytes: BytesMut) {
         self.packets.push(Received::new(from, bytes));

@@ -42,7 +42,7 @@ fn runs_of_one_size_arrive_whole() {
 #[test]
 fn a_packet_that_a_link_takes_at_once_arrives_like_any_other() {
     for [a, b] in links() {
-        let sizes = [28, 29, 45, 46, 92, LONE_BYTES - 1, LONE_BYTES];
+        let sizes = [28, 29, 45, 46, 92, LONE_BYTES - 1, LONE_BYTES, LONE_BYTES + 1];
         for len in sizes {
             let packet = packet(len, len);
             let (head, body) = packet.split_at(28);

@@ -49,7 +49,7 @@ impl Link for Device {
     fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         let mut shown = self.shown();
         let count = shown.len();
-        shown.drain(..).for_each(|packet| batch.put_back(packet));
+        shown.drain(..).for_each(|packet| batch.push(packet.from, packet.bytes));
         Ok(count + self.endpoint.recv(batch)?)
     }
 

@@ -13,7 +13,6 @@ use super::Engine;
 use crate::binding::{Buffer, Growing, Place, Whole};
 use crate::clock;
 use crate::gather;
-use crate::outbox::Outbox;
 use crate::port::Port;
 use crate::progress::Condition;
 use crate::runner::Runner;
@@ -86,16 +85,12 @@ impl Engine {
 
     /// Lets leave what was sent, and looks at what came in if nobody has of late. Returns the time at its end.
     #[inline]
-    pub(crate) fn see_to(&self, slot: &Arc<Slot>, mut live: Guard<'_>, now: Instant) -> (&Port, Instant) {
+    pub(crate) fn see_to(&self, slot: &Arc<Slot>, live: Guard<'_>, now: Instant) -> (&Port, Instant) {
         let core = &*self.core;
         let port = core.port(slot.home());
         port.inflow.note_user_sends(now);
-        let mut out = Outbox::take();
-        core.pump(slot, &mut live, now, &mut out);
-        core.unlock(slot, live, now, &mut out);
         // What came in meanwhile is stamped with the time it is seen, or a round trip would seem to take none.
-        let now = core.finish(port, &mut out).unwrap_or(now);
-        out.put_back();
+        let now = core.work(port, slot, live, now).unwrap_or(now);
         if now.as_nanos().saturating_sub(port.user_turn_at.load(Ordering::Relaxed)) > LOOK_AFTER_NS {
             core.try_turn(port, Runner::User, now);
         }
@@ -110,10 +105,10 @@ impl Engine {
         self.take_after_turn(slot, &mut Buffer(buffer))
     }
 
-    /// As [`Engine::recv`], but waits until there is something, or until so much time has passed: then it would still block.
+    /// As [`Engine::recv`], but waits until there is something, or until so much time has passed; without limit for `None`.
     ///
     /// # Errors
-    /// [`RecvError`].
+    /// [`RecvError::WouldBlock`] when the time has passed, and the others of [`Engine::recv`].
     pub fn recv_within(
         &self,
         slot: &Arc<Slot>,
@@ -134,7 +129,7 @@ impl Engine {
     /// As [`Engine::recv_message`], but waits as [`Engine::recv_within`] does.
     ///
     /// # Errors
-    /// [`RecvError`].
+    /// As [`Engine::recv_within`].
     pub fn recv_message_within(
         &self,
         slot: &Arc<Slot>,
@@ -155,7 +150,7 @@ impl Engine {
     /// As [`Engine::recv_into`], but waits as [`Engine::recv_within`] does.
     ///
     /// # Errors
-    /// [`RecvError`].
+    /// As [`Engine::recv_within`].
     pub fn recv_into_within(
         &self,
         slot: &Arc<Slot>,
@@ -255,12 +250,7 @@ impl Engine {
             }
         }
         live.stay();
-        let now = clock::now();
-        let mut out = Outbox::take();
-        core.pump(slot, &mut live, now, &mut out);
-        core.unlock(slot, live, now, &mut out);
-        core.finish(core.port(slot.home()), &mut out);
-        out.put_back();
+        core.work(core.port(slot.home()), slot, live, clock::now());
         if !is_taken && !slot.is_ready(Interest::Readable) {
             self.note_nothing(slot, &slot.waiters, Interest::Readable);
         }
@@ -271,14 +261,10 @@ impl Engine {
     pub(super) fn operate<T>(&self, slot: &Arc<Slot>, operation: impl FnOnce(&mut Live, Instant) -> T) -> T {
         let core = &*self.core;
         let now = clock::now();
-        let mut out = Outbox::take();
         let mut live = slot.lock();
         let outcome = operation(&mut live, now);
         live.set_cork(0);
-        core.pump(slot, &mut live, now, &mut out);
-        core.unlock(slot, live, now, &mut out);
-        core.finish(core.port(slot.home()), &mut out);
-        out.put_back();
+        core.work(core.port(slot.home()), slot, live, now);
         outcome
     }
 

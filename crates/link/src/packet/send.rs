@@ -42,7 +42,7 @@ impl Ethernet {
     }
 
     pub(super) fn send_at_once(&self, to: SocketAddr, head: &[u8], body: &[u8]) -> bool {
-        let Some(target) = target(to) else { return false };
+        let Some(target) = target(to).filter(|_| head.len() + body.len() <= LONE_BYTES) else { return false };
         let Ok((packets, bytes)) = self.send_frame(target, head, body) else { return false };
         self.count_sent(packets, bytes);
         true

@@ -125,6 +125,9 @@ impl Udp {
     pub(super) fn send_at_once(&self, to: SocketAddr, head: &[u8], body: &[u8]) -> bool {
         let mut packet = [0; LONE_BYTES];
         let len = head.len() + body.len();
+        if len > LONE_BYTES {
+            return false;
+        }
         packet[..head.len()].copy_from_slice(head);
         packet[head.len()..len].copy_from_slice(body);
         let frame = Frame { to, head: &packet[..len], body: &[], may_fragment: false };

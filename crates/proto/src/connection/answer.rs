@@ -111,7 +111,7 @@ impl Connection {
 
     /// The head of the packet in which `data` leaves if it is sent now, where that is an answer that goes before anything else and
     /// is all there is to send. It may be handed to the link before the connection is given the data, which it must be right after,
-    /// by [`Connection::note_answered`]; if the packet did not leave nothing has changed.
+    /// by [`Connection::note_answered`]; if the packet did not leave, the data is sent as if this had not been asked.
     #[must_use]
     #[inline]
     pub fn head_of_answer(&mut self, now: Instant, data: &[u8]) -> Option<[u8; HEADER_LEN]> {
