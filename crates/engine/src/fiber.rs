@@ -88,11 +88,12 @@ impl Core {
 
     /// Leads, or waits for the lead.
     fn rest(&self, port: &Port, sleeper: &Sleeper<'_>, limit: Option<Duration>) {
-        let until = limit.map(|limit| clock::now() + limit);
         let is_called = || (sleeper.is_called)() || self.is_stopping.load(Ordering::SeqCst);
-        let Some(lead) = port.try_lead() else {
-            port.follow(sleeper.waker.clone());
-            port.ask_for_lead();
+        let begin = clock::now();
+        let until = limit.map(|limit| begin + limit);
+        port.note_wait(begin);
+        let lead = port.try_lead().or_else(|| {
+            port.follow(sleeper.waker.clone(), begin);
             if port.is_led() && !is_called() {
                 limit.map_or_else(
                     || sleeper.parker.park(),
@@ -101,8 +102,9 @@ impl Core {
                     },
                 );
             }
-            return port.unfollow(sleeper.waker);
-        };
+            port.unfollow(sleeper.waker)
+        });
+        let Some(lead) = lead else { return };
         loop {
             self.try_turn(port, Runner::User, clock::now());
             let now = clock::now();

@@ -56,6 +56,7 @@ mod runner;
 mod service;
 mod settings;
 mod side;
+mod sleep;
 mod slot;
 mod stats;
 pub mod table;

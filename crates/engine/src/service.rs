@@ -39,6 +39,7 @@ pub(crate) fn serve(core: &Arc<Core>, index: usize) {
         let now = clock::now();
         core.flush_gathered(port, now);
         if is_user_present(port, now) {
+            port.fill_lead(now);
             nap(port, &parker, now);
         } else if !lead(core, port) {
             stand_by(port, &parker, now);

@@ -4,11 +4,15 @@
 #[allow(dead_code, reason = "each test file uses its part")]
 mod common;
 
+use std::fs;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
-use common::{PATIENCE, Pair, node};
-use weft_socket::Options;
+use common::{PATIENCE, Pair, loopback, node, wait_until};
+use weft_socket::{Node, Options};
 
 /// The thread that leads leaves the link to the one that takes in the stream, and gets its messages all the same.
 #[test]
@@ -56,5 +60,48 @@ fn who_waits_beside_a_flood_is_served() {
     }
     HAS_TALKED.store(true, Ordering::Relaxed);
     assert_eq!(floods.join().unwrap(), takes_in.join().unwrap());
+    answers.join().unwrap();
+}
+
+/// A thread that waits for what seldom comes does not stand between a thread in a conversation and the link.
+#[test]
+fn the_lead_goes_to_who_gets_the_messages() {
+    let node = || Node::builder().bind(loopback()).spin(Duration::ZERO).open().unwrap();
+    let Pair { listener, accepted, connected: asks, client, server } =
+        Pair::between(node(), node(), &Options::datagram());
+    let target = (server.underlay(), listener.local_address().port);
+    let (tell, told) = mpsc::channel();
+    let accepts = thread::spawn(move || {
+        tell.send(fs::read_link("/proc/thread-self").unwrap()).unwrap();
+        listener.accept_timeout(2 * PATIENCE).unwrap()
+    });
+    let status = Path::new("/proc").join(told.recv().unwrap()).join("status");
+    let sleeps = || -> u64 {
+        let status = fs::read_to_string(&status).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+        line.trim().parse().unwrap()
+    };
+    wait_until("the thread that accepts sleeps", || sleeps() > 0);
+    let answers = thread::spawn(move || {
+        let mut buffer = [0; 8];
+        while matches!(accepted.recv(&mut buffer), Ok(8)) {
+            accepted.send(&buffer).unwrap();
+        }
+    });
+    // In most batches it is woken for none; in those in which the machine is busy elsewhere for up to all.
+    let is_left_alone = (0..100).any(|_| {
+        let before = sleeps();
+        for round in 0..100 {
+            asks.send(&[round; 8]).unwrap();
+            let mut answer = [0; 8];
+            assert_eq!(asks.recv(&mut answer).unwrap(), 8);
+            assert_eq!(answer, [round; 8]);
+        }
+        sleeps() - before < 50
+    });
+    assert!(is_left_alone, "woken for messages of another thread in each of 100 batches");
+    client.connect(target, &Options::datagram()).unwrap();
+    accepts.join().unwrap();
+    drop(asks);
     answers.join().unwrap();
 }

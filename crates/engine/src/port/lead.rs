@@ -1,27 +1,48 @@
-//! The lead: the right to sleep on the link, who waits for it, and the nap of a leader whose work others do.
+//! The lead: the right to sleep on the link, and how it goes from one thread to the next.
+//!
+//! It goes to who has use for it (decision 0051). Who falls asleep, and is woken again and again by a leader that gets nothing itself, asks
+//! for the lead and is given it. A leader that is to nap, as others poll, gives it to a thread that has waited for longer, which is
+//! likely to wait on. And nobody is called to take it when it is left by a thread that has been back soon each time.
+//!
+//! Races:
+//! * A follower may leave while it is given the lead: whether it was is in the list, and the list's lock decides.
+//! * Who left the lead may not come back, and followers sleep on: the service thread, which then looks every millisecond, calls one,
+//!   or leads itself.
 
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::task;
 use std::time::Duration;
 
 use weft_base::Instant;
 use weft_link::Interest as LinkInterest;
+use weft_sync::face::thread_index;
 
+use super::absence::Absences;
+use super::followers::Followers;
 use super::signal::Signal;
 use super::{Port, Service};
+use crate::clock;
 
-/// How long a leader leaves the link to threads that run turns, before it looks whether they did, at first and after naps in which
-/// they did: for so long a packet may lie there, or a timer be due, after such a thread has gone back to its own work.
-const LEADERS_NAP: Duration = Duration::from_micros(250);
-const LEADERS_NAP_MAX: Duration = Duration::from_micros(500);
-/// They did if threads that wait, and poll meanwhile, brought something this often.
-const SERVED_EVERY: Duration = Duration::from_micros(50);
 /// How long a leader pauses that another thread's turn is in the way of, about as long as a turn of full packets is; the system makes
 /// more of it.
 pub(crate) const LEADERS_PAUSE: Duration = Duration::from_micros(50);
-/// How long a leader stays at the link after a nap in which it was not.
-const DISTRUST: Duration = Duration::from_millis(10);
+/// A leader that has woken others for what they wait for so often, and has got nothing itself, has no use for the lead.
+const RELAYS: u32 = 4;
+/// The lead is not left free for longer where the service thread sees it.
+const FREE_AT_MOST: Duration = Duration::from_micros(250);
+
+/// Who leads, and who is to.
+#[derive(Default)]
+pub(super) struct Leadership {
+    is_led: AtomicBool,
+    followers: Followers,
+    /// A user thread wants to lead in place of who does.
+    is_wanted: AtomicBool,
+    /// How often the leader, since it leads, has woken others for what they wait for.
+    relays: AtomicU32,
+    absences: Absences,
+}
 
 impl Port {
     /// What ends the leader's sleep.
@@ -31,97 +52,79 @@ impl Port {
 
     /// Takes the lead, unless somebody has it.
     pub(crate) fn try_lead(&self) -> Option<Lead<'_>> {
-        let taken = self.is_led.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst);
-        taken.is_ok().then(|| Lead { port: self })
+        let taken = self.leadership.is_led.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst);
+        taken.is_ok().then(|| self.begin_lead())
+    }
+
+    fn begin_lead(&self) -> Lead<'_> {
+        self.leadership.relays.store(0, Ordering::Relaxed);
+        self.leadership.is_wanted.store(false, Ordering::SeqCst);
+        Lead { port: self }
     }
 
     pub(crate) fn is_led(&self) -> bool {
-        self.is_led.load(Ordering::SeqCst)
+        self.leadership.is_led.load(Ordering::SeqCst)
     }
 
-    /// Waits for the lead: `waker` is woken when it is free. Try [`Port::try_lead`] again afterwards. If the leader naps
-    /// because the caller ran turns, it is woken.
-    pub(crate) fn follow(&self, waker: task::Waker) {
-        self.followers.lock().push(waker);
+    /// A user thread begins to wait: the service thread is to leave the link to it.
+    pub(crate) fn ask_for_lead(&self) {
+        if self.service_is(Service::Leading) {
+            self.want_lead();
+        }
+    }
+
+    fn want_lead(&self) {
+        if !self.leadership.is_wanted.swap(true, Ordering::SeqCst) {
+            self.signal.raise();
+        }
+    }
+
+    pub(crate) fn take_lead_wanted(&self) -> bool {
+        self.leadership.is_wanted.swap(false, Ordering::SeqCst)
+    }
+
+    /// Waits for the lead, as part of a wait since `since`: `waker` is woken when it is free, or the caller's. Call
+    /// [`Port::unfollow`] afterwards. A leader that naps because the caller ran turns is woken; one that has no use for the lead is
+    /// asked for it.
+    pub(crate) fn follow(&self, waker: task::Waker, since: Instant) {
+        self.leadership.followers.enter(waker, since);
         self.served_at.store(0, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if self.is_napping.load(Ordering::Relaxed) {
             self.signal.raise();
         }
-    }
-
-    /// A user thread runs a turn.
-    #[inline]
-    pub(crate) fn note_user_turn(&self, now: Instant) {
-        self.user_turn_at.store(now.as_nanos(), Ordering::Relaxed);
-        self.served_at.store(now.as_nanos(), Ordering::Relaxed);
-    }
-
-    /// Whether a user thread has run a turn after `at`, and none has fallen asleep since.
-    fn is_served_since(&self, at: Instant) -> bool {
-        self.served_at.load(Ordering::Relaxed) > at.as_nanos()
-    }
-
-    /// Whether a thread that ran turns has fallen asleep since.
-    fn is_deserted(&self) -> bool {
-        self.served_at.load(Ordering::Relaxed) == 0
-    }
-
-    /// Leaders stay at the link until then.
-    fn distrust_until(&self, until: Instant) {
-        self.distrusted_until.store(until.as_nanos(), Ordering::Relaxed);
-    }
-
-    fn is_distrusted(&self, now: Instant) -> bool {
-        now.as_nanos() < self.distrusted_until.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn unfollow(&self, waker: &task::Waker) {
-        self.followers.lock().retain(|other| !other.will_wake(waker));
-    }
-}
-
-/// How far a leader relies on other threads. One that is woken for each packet that another polls for costs the sender its waking,
-/// and the other thread its processor, where both have the same; one that naps may be late.
-pub(crate) struct Reliance {
-    looked_at: Instant,
-    /// [`PortCounters::waiters_busy_turns`](super::PortCounters) at that time.
-    turns: u64,
-    /// The next nap.
-    nap: Duration,
-    has_napped: bool,
-}
-
-impl Reliance {
-    pub(crate) fn new(port: &Port, now: Instant) -> Self {
-        let turns = port.counters.waiters_busy_turns.get();
-        Self { looked_at: now, turns, nap: LEADERS_NAP, has_napped: false }
-    }
-
-    /// The leader looks at `now`, `woken` by the link or not: how long it may nap, as others take in what comes.
-    pub(crate) fn nap(&mut self, port: &Port, woken: bool, now: Instant) -> Option<Duration> {
-        let looked_at = std::mem::replace(&mut self.looked_at, now);
-        let turns = port.counters.waiters_busy_turns.get();
-        let brought = turns - std::mem::replace(&mut self.turns, turns);
-        let is_served = if std::mem::take(&mut self.has_napped) {
-            let is_served = u128::from(brought) > (now - looked_at).as_nanos() / SERVED_EVERY.as_nanos();
-            port.distrust_until(if is_served { Instant::ZERO } else { now + DISTRUST });
-            is_served && !port.is_deserted()
-        } else {
-            let may_try = woken && brought > 0 && !port.is_distrusted(now);
-            if may_try {
-                // until the nap tells, which it does not if it is the last one of this wait
-                port.distrust_until(now + DISTRUST);
-            }
-            may_try
-        };
-        if !(is_served || port.inflow.is_flooded() && port.is_served_since(looked_at)) {
-            self.nap = LEADERS_NAP;
-            return None;
+        self.ask_for_lead();
+        if self.leadership.relays.load(Ordering::Relaxed) >= RELAYS {
+            self.want_lead();
         }
-        self.has_napped = true;
-        let longer = (2 * self.nap).min(LEADERS_NAP_MAX);
-        Some(std::mem::replace(&mut self.nap, longer))
+    }
+
+    /// Waits for the lead no more. The caller may have been given it meanwhile.
+    pub(crate) fn unfollow(&self, waker: &task::Waker) -> Option<Lead<'_>> {
+        self.leadership.followers.leave(waker).then(|| self.begin_lead())
+    }
+
+    /// A follower was woken, as what it waits for has come. If threads that poll brought something meanwhile, it may have been they.
+    pub(crate) fn note_relay(&self, has_polled: bool) {
+        let relays = &self.leadership.relays;
+        relays.store(if has_polled { 0 } else { relays.load(Ordering::Relaxed) + 1 }, Ordering::Relaxed);
+    }
+
+    /// A thread begins to wait, and looks at the link itself.
+    #[inline]
+    pub(crate) fn note_wait(&self, now: Instant) {
+        if self.leadership.absences.is_any() {
+            self.leadership.absences.end(thread_index(), now);
+        }
+    }
+
+    /// The service thread looks: who left the lead, and was to be back soon, may not be.
+    pub(crate) fn fill_lead(&self, now: Instant) {
+        let looked_at = Instant::from_nanos(self.user_turn_at.load(Ordering::Relaxed));
+        if !self.is_led() && now.saturating_since(looked_at) > FREE_AT_MOST {
+            self.leadership.absences.forget();
+            self.leadership.followers.call();
+        }
     }
 }
 
@@ -131,6 +134,31 @@ pub(crate) struct Lead<'a> {
 }
 
 impl Lead<'_> {
+    pub(crate) fn is_of(&self, port: &Port) -> bool {
+        std::ptr::eq(self.port, port)
+    }
+
+    /// Gives the lead to who fell asleep last; gives it back if there is nobody.
+    pub(crate) fn give_to_last(self) -> Result<(), Self> {
+        let is_given = self.port.leadership.followers.give_to_last();
+        self.given(is_given)
+    }
+
+    /// Gives the lead to who has waited longest; gives it back if that is not since before `since`.
+    pub(crate) fn give_to_older(self, since: Instant) -> Result<(), Self> {
+        let is_given = self.port.leadership.followers.give_to_older(since);
+        self.given(is_given)
+    }
+
+    fn given(self, is_given: bool) -> Result<(), Self> {
+        if !is_given {
+            return Err(self);
+        }
+        // It is the heir's, who leaves it.
+        std::mem::forget(self);
+        Ok(())
+    }
+
     /// Sleeps until the link has packets, somebody signals, a timer is due, or `limit` is reached. `is_called` is asked
     /// once more after others can see that this thread sleeps. Whether the link had packets.
     pub(crate) fn sleep(&self, now: Instant, limit: Option<Instant>, is_called: impl Fn() -> bool) -> bool {
@@ -182,96 +210,127 @@ impl Lead<'_> {
 }
 
 impl Drop for Lead<'_> {
-    /// Hands the lead to a thread that waits for it. That one may be leaving just now, so the service thread, if it
-    /// relied on this leader, is called in any case: it never sleeps deeply while nobody leads.
+    /// Calls a thread that waits for the lead, unless this one will be back soon. That one may be leaving just now, so the service thread,
+    /// if it relied on this leader, is called in any case: it never sleeps deeply while nobody leads.
     fn drop(&mut self) {
-        self.port.is_led.store(false, Ordering::SeqCst);
+        let Self { port } = self;
+        let is_back_soon = port.leadership.absences.begin(thread_index(), clock::now());
+        port.leadership.is_led.store(false, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let follower = self.port.followers.lock().pop();
-        if let Some(follower) = follower {
-            follower.wake();
+        if !is_back_soon {
+            port.leadership.followers.call();
         }
-        if self.port.service_is(Service::Deep) {
-            self.port.call_service();
+        if port.service_is(Service::Deep) {
+            port.call_service();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use weft_link::Udp;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Waker;
 
     use super::*;
-    use crate::clock;
+    use crate::port::tests::port;
 
-    const US: Duration = Duration::from_micros(1);
+    const NAP: Duration = Duration::from_micros(250);
 
-    fn port() -> Port {
-        let link = Arc::new(Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap());
-        Port::new(0, link, clock::now(), Duration::ZERO, 0).unwrap()
+    /// Counts how often a thread was woken.
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl task::Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
-    /// A thread that waits brings so much in the `time` since `now`, and then the leader looks.
-    fn look(
-        reliance: &mut Reliance,
-        port: &Port,
-        now: &mut Instant,
-        time: Duration,
-        busy_turns: u64,
-    ) -> Option<u32> {
-        *now += time;
-        port.note_user_turn(*now);
-        port.counters.waiters_busy_turns.add(busy_turns);
-        reliance.nap(port, true, *now).map(|nap| u32::try_from(nap.as_micros()).unwrap())
+    /// Threads that follow, whose waits began one nanosecond after the other, and how often each was woken.
+    struct Asleep([(Waker, Arc<Wakes>); 3]);
+
+    impl Asleep {
+        fn at(port: &Port) -> Self {
+            let followers = Self(std::array::from_fn(|_| {
+                let wakes = Arc::new(Wakes::default());
+                (wakes.clone().into(), wakes)
+            }));
+            for (at, since) in [(0, 20), (1, 10), (2, 30)] {
+                port.follow(followers.0[at].0.clone(), Instant::from_nanos(since));
+            }
+            followers
+        }
+
+        fn wakes(&self) -> [usize; 3] {
+            self.0.each_ref().map(|(_, wakes)| wakes.0.load(Ordering::Relaxed))
+        }
     }
 
     #[test]
-    fn a_leader_relies_on_threads_that_poll_as_long_as_they_bring_what_comes() {
-        let (port, mut now) = (port(), clock::now());
-        let mut reliance = Reliance::new(&port, now);
-        let mut look = |time, busy_turns| look(&mut reliance, &port, &mut now, time, busy_turns);
-        assert_eq!(look(300 * US, 0), None, "nobody else took what woke it");
-        assert_eq!(look(300 * US, 1), Some(250), "somebody did");
-        assert_eq!(
-            (look(300 * US, 7), look(550 * US, 12), look(550 * US, 12)),
-            (Some(500), Some(500), Some(500))
+    fn who_leaves_the_lead_calls_who_has_waited_longest_unless_it_is_back_soon() {
+        let port = port();
+        let asleep = Asleep::at(&port);
+        let mut absences = 0;
+        // A machine that stands still between the two looks at the clock makes an absence long.
+        while asleep.wakes()[1] == absences {
+            drop(port.try_lead().unwrap());
+            port.note_wait(clock::now());
+            absences += 1;
+            assert!(absences < 1_000, "it was never relied on");
+        }
+        assert!(absences >= 9, "relied on after {absences} absences");
+        assert_eq!(asleep.wakes(), [0, absences - 1, 0]);
+
+        port.note_user_turn(clock::now());
+        port.fill_lead(clock::now());
+        let later = clock::now() + 2 * FREE_AT_MOST;
+        let lead = port.try_lead().unwrap();
+        port.fill_lead(later);
+        assert_eq!(asleep.wakes(), [0, absences - 1, 0], "somebody looked a moment ago, or leads");
+        drop(lead);
+        let before = asleep.wakes()[1];
+        port.fill_lead(later);
+        assert_eq!(asleep.wakes(), [0, before + 1, 0], "it did not come back");
+    }
+
+    #[test]
+    fn a_leader_without_use_for_the_lead_is_asked_for_it() {
+        let port = port();
+        let _lead = port.try_lead().unwrap();
+        (0..RELAYS - 1).for_each(|_| port.note_relay(false));
+        port.note_relay(true);
+        (0..RELAYS - 1).for_each(|_| port.note_relay(false));
+        port.follow(Waker::noop().clone(), clock::now());
+        assert!(
+            !port.signal.is_raised() && !port.take_lead_wanted(),
+            "threads that poll have brought something as well"
         );
-        assert_eq!(look(550 * US, 11), None, "seldomer than every 50 µs");
-        assert_eq!(
-            (look(1_000 * US, 500), look(8_999 * US, 500)),
-            (None, None),
-            "it is not relied on for 10 ms"
-        );
-        assert_eq!(look(US, 1), Some(250), "until it is tried again");
-    }
-
-    /// A thread that computes between requests makes the condition of the leader true, which waits anew, again and again.
-    #[test]
-    fn leaders_one_after_the_other_try_no_more_than_one() {
-        let (port, mut now) = (port(), clock::now());
-        let mut naps = (0..100).map(|_| {
-            let mut reliance = Reliance::new(&port, now);
-            look(&mut reliance, &port, &mut now, 100 * US, 1)
-        });
-        assert_eq!(naps.next().unwrap(), Some(250));
-        assert!(naps.by_ref().take(98).all(|nap| nap.is_none()));
-        assert_eq!(naps.next().unwrap(), None);
+        port.note_relay(false);
+        port.follow(Waker::noop().clone(), clock::now());
+        assert!(port.signal.is_raised() && port.take_lead_wanted());
     }
 
     #[test]
-    fn a_leader_is_back_when_who_polled_falls_asleep() {
-        let (port, mut now) = (port(), clock::now());
-        let mut reliance = Reliance::new(&port, now);
-        assert_eq!(look(&mut reliance, &port, &mut now, 300 * US, 1), Some(250));
-        port.follow(task::Waker::noop().clone());
-        port.counters.waiters_busy_turns.add(3);
-        now += 100 * US;
-        assert_eq!(reliance.nap(&port, false, now), None);
-        assert_eq!(look(&mut reliance, &port, &mut now, US, 1), Some(250), "it had brought enough");
-        port.follow(task::Waker::noop().clone());
-        now += 10 * US;
-        assert_eq!(reliance.nap(&port, false, now), None);
-        assert_eq!(look(&mut reliance, &port, &mut now, US, 1), None, "it had brought nothing");
+    fn the_lead_is_given_to_one_thread_and_is_never_free_meanwhile() {
+        let port = port();
+        let lead = port.try_lead().unwrap();
+        let lead = lead.give_to_last().unwrap_err();
+        let asleep = Asleep::at(&port);
+        assert!(lead.give_to_last().is_ok());
+        assert_eq!(asleep.wakes(), [0, 0, 1]);
+        assert!(port.try_lead().is_none());
+        assert!(port.unfollow(&asleep.0[0].0).is_none());
+        // It noticed too late, as what it waited for has come: it leaves the lead as any other.
+        let lead = port.unfollow(&asleep.0[2].0).unwrap();
+        assert!(port.unfollow(&asleep.0[2].0).is_none(), "only once");
+        let lead = lead.give_to_older(Instant::from_nanos(10)).unwrap_err();
+        drop(lead);
+        assert_eq!(asleep.wakes(), [0, 1, 1]);
+        let lead = port.try_lead().unwrap();
+        assert!(lead.give_to_older(Instant::from_nanos(11)).is_ok());
+        assert!(port.is_led());
+        drop(port.unfollow(&asleep.0[1].0).unwrap());
+        assert!(!port.is_led());
     }
 
     /// A thread held up between the flag and the write of a signal writes after the leader took the flag down.
@@ -293,16 +352,16 @@ mod tests {
         let lead = port.try_lead().unwrap();
         let begin = clock::now();
         let later = begin + Duration::from_nanos(1);
-        assert!(!lead.nap(LEADERS_NAP, begin, None), "nobody has run a turn");
+        assert!(!lead.nap(NAP, begin, None), "nobody has run a turn");
 
         port.note_user_turn(later);
         assert!(port.is_served_since(begin) && !port.is_served_since(later));
-        assert!(lead.nap(LEADERS_NAP, begin, None));
+        assert!(lead.nap(NAP, begin, None));
 
         port.is_napping.store(true, Ordering::Relaxed); // as another thread sees it meanwhile
-        port.follow(task::Waker::noop().clone());
+        port.follow(Waker::noop().clone(), clock::now());
         assert!(port.signal.is_raised(), "the leader is woken");
         assert!(!port.is_served_since(begin));
-        assert!(!lead.nap(LEADERS_NAP, begin, None), "it takes over");
+        assert!(!lead.nap(NAP, begin, None), "it takes over");
     }
 }

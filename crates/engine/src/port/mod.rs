@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::task;
 use std::time::Duration;
 
 use weft_base::Instant;
@@ -22,11 +21,16 @@ use crate::lanes::{Lanes, Piles};
 use crate::slot::Slot;
 use crate::wheel::TimerWheel;
 
+mod absence;
+mod followers;
 mod lead;
+mod reliance;
 mod signal;
 mod timers;
 
-pub(crate) use lead::{LEADERS_PAUSE, Lead, Reliance};
+use lead::Leadership;
+pub(crate) use lead::{LEADERS_PAUSE, Lead};
+pub(crate) use reliance::Reliance;
 pub(crate) use signal::Signal;
 
 /// Packets one turn takes from the link.
@@ -90,12 +94,9 @@ pub(crate) struct Port {
     sleeps_until: AtomicU64,
     /// Ends the leader's sleep.
     signal: Arc<Signal>,
-    is_led: AtomicBool,
-    followers: SpinLock<Vec<task::Waker>>,
+    leadership: Leadership,
     service: AtomicU32,
     service_waker: SpinLock<Option<weft_sync::Unparker>>,
-    /// A user thread wants to lead in place of the service thread, which then naps.
-    is_lead_wanted: AtomicBool,
     /// Somebody waits who runs no turns: a task, or a descriptor in somebody's `epoll`.
     pub(crate) is_watched: AtomicBool,
     /// When a user thread last ran a turn, in nanoseconds.
@@ -148,11 +149,9 @@ impl Port {
             next_rest: AtomicU64::new(u64::MAX),
             sleeps_until: AtomicU64::new(0),
             signal: Arc::new(Signal::new()?),
-            is_led: AtomicBool::new(false),
-            followers: SpinLock::default(),
+            leadership: Leadership::default(),
             service: AtomicU32::new(Service::Napping as u32),
             service_waker: SpinLock::default(),
-            is_lead_wanted: AtomicBool::new(false),
             is_watched: AtomicBool::new(false),
             user_turn_at: AtomicU64::new(0),
             served_at: AtomicU64::new(0),
@@ -227,17 +226,6 @@ impl Port {
             self.call_service();
         }
     }
-
-    /// A user thread begins to wait: the service thread is to leave the link to it.
-    pub(crate) fn ask_for_lead(&self) {
-        if self.service_is(Service::Leading) && !self.is_lead_wanted.swap(true, Ordering::SeqCst) {
-            self.signal.raise();
-        }
-    }
-
-    pub(crate) fn take_lead_wanted(&self) -> bool {
-        self.is_lead_wanted.swap(false, Ordering::SeqCst)
-    }
 }
 
 /// What the link calls its encapsulation, in the words of the packets' room.
@@ -246,5 +234,19 @@ fn encapsulation(info: &LinkInfo) -> Encapsulation {
         weft_link::Encapsulation::Udp => Encapsulation::Udp,
         weft_link::Encapsulation::Ethernet => Encapsulation::Ethernet,
         weft_link::Encapsulation::Simulated => Encapsulation::Simulated,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_link::Udp;
+
+    use super::*;
+    use crate::clock;
+
+    /// A port of its own, with a link to nobody.
+    pub(super) fn port() -> Port {
+        let link = Arc::new(Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap());
+        Port::new(0, link, clock::now(), std::time::Duration::ZERO, 0).unwrap()
     }
 }

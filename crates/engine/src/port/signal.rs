@@ -48,7 +48,7 @@ impl Signal {
         self.waker.wake();
     }
 
-    pub(super) fn is_raised(&self) -> bool {
+    pub(crate) fn is_raised(&self) -> bool {
         self.is_raised.load(Ordering::Relaxed)
     }
 }

@@ -1,0 +1,260 @@
+//! How a thread sleeps that waits: one leads, the others follow.
+//!
+//! Algorithm: one sleeper per port is the leader and sleeps on the link's descriptor; it runs a turn whenever it wakes. The others sleep
+//! on a futex until their condition holds, or until they are called to lead: see `port::Lead`.
+//!
+//! If another thread takes in what comes, in a flood or because it waits and polls, the leader stays off the link, where every packet would
+//! wake it for nothing and at its sender's expense: it naps, for half a millisecond at most (`port::Reliance`), unless a thread that has
+//! waited for longer may do so in its place; whoever makes its condition true ends the nap, and so does a thread that falls asleep itself.
+//! A leader in whose way turns of others are pauses as well, as its sleep on the link would take no time (decision 0048).
+//!
+//! Races:
+//! * Condition against sleep: the waiter registers its waker, then looks at the condition again; see `waiters`. Several
+//!   may wait for one condition, and the first to wake may use it up: so each registers again before it sleeps again.
+//! * A leader that sleeps on descriptors is woken by the port's signal as well: its waker says which of the two it needs.
+//!   The waker is told before the last look at the condition, so whoever makes it true afterwards sees it; and it is told the other
+//!   as soon as the leader is awake, or a leader whose own turn makes its condition true would call itself.
+//! * Nap against the last turn of somebody else: the leader says that it naps, then looks whether it is served; who follows
+//!   says that it does not serve any more, then looks whether the leader naps.
+//! * Lead free against follower: the follower enters the list, then looks whether there is a leader; who leaves the lead looks
+//!   at the list afterwards.
+
+use std::sync::Arc;
+use std::task;
+use std::time::Duration;
+
+use weft_base::Instant;
+use weft_sync::{Parker, SpinLock, Unparker};
+
+use crate::clock;
+use crate::core::Core;
+use crate::port::{LEADERS_PAUSE, Lead, Port, Reliance, Signal};
+use crate::progress::Wait;
+use crate::runner::Runner;
+
+/// So many turns of others in a row may be in a leader's way before it pauses: they are long, or whoever runs one has lost its processor.
+const TURNS_AWAITED: u32 = 2;
+
+/// Wakes a blocked thread, wherever it sleeps.
+struct ThreadWaker {
+    unparker: Unparker,
+    /// Set while the thread sleeps on a port's descriptors.
+    signal: SpinLock<Option<Arc<Signal>>>,
+}
+
+impl task::Wake for ThreadWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.unparker.unpark();
+        let signal = self.signal.lock().clone();
+        if let Some(signal) = signal {
+            signal.raise();
+        }
+    }
+}
+
+/// The sleeping side of a thread.
+struct Sleeper {
+    parker: Parker,
+    thread: Arc<ThreadWaker>,
+    waker: task::Waker,
+}
+
+impl Sleeper {
+    fn new() -> Self {
+        let parker = Parker::new();
+        let thread = Arc::new(ThreadWaker { unparker: parker.unparker(), signal: SpinLock::default() });
+        Self { parker, waker: thread.clone().into(), thread }
+    }
+
+    /// Whoever wakes the thread from now on raises the signal, where the thread sleeps, or none. Look at the condition afterwards.
+    fn heed(&self, signal: Option<&Arc<Signal>>) {
+        *self.thread.signal.lock() = signal.cloned();
+    }
+
+    fn register(&self, wait: &Wait<'_, '_>) {
+        wait.condition.waiters.register(wait.condition.interest, &self.waker);
+    }
+}
+
+thread_local! {
+    static SLEEPER: Sleeper = Sleeper::new();
+}
+
+impl Core {
+    /// Sleeps until the condition holds or the deadline passes.
+    pub(crate) fn sleep(&self, home: &impl Fn() -> usize, wait: &mut Wait<'_, '_>) -> bool {
+        let outcome = SLEEPER.try_with(|sleeper| self.sleep_as(sleeper, home, wait));
+        // At the end of a thread there is no place for one any more.
+        outcome.unwrap_or_else(|_| self.sleep_as(&Sleeper::new(), home, wait))
+    }
+
+    /// The waker is registered anew before each sleep: who makes the condition true takes it out of the list, and
+    /// another waiter may have undone the condition before this one looked.
+    fn sleep_as(&self, sleeper: &Sleeper, home: &impl Fn() -> usize, wait: &mut Wait<'_, '_>) -> bool {
+        let mut given: Option<Lead<'_>> = None;
+        let outcome = loop {
+            sleeper.register(wait);
+            let now = clock::now();
+            if let Some(outcome) = wait.outcome(now) {
+                break outcome;
+            }
+            let port = self.port(home());
+            match given.take().filter(|lead| lead.is_of(port)).or_else(|| port.try_lead()) {
+                Some(lead) => self.lead(sleeper, port, lead, wait),
+                None => given = follow(sleeper, port, wait, now),
+            }
+        };
+        wait.condition.waiters.forget(&sleeper.waker);
+        outcome
+    }
+
+    /// Sleeps on the link, and runs a turn at each waking, until the condition holds, the deadline passes, or the lead is given
+    /// away. While others take in a flood it naps instead, and while they are in the midst of turns it pauses: the link stays readable
+    /// then, and to sleep on it takes no time.
+    fn lead(&self, sleeper: &Sleeper, port: &Port, mut lead: Lead<'_>, wait: &mut Wait<'_, '_>) {
+        let deadline = wait.condition.deadline;
+        let mut reliance = Reliance::new(port, clock::now());
+        let (mut is_link_ready, mut kept_out) = (false, 0);
+        loop {
+            let now = clock::now();
+            let nap = reliance.nap(port, is_link_ready, now);
+            if nap.is_none() {
+                let taken = self.try_turn_in(wait, port, Runner::User, now);
+                kept_out = if taken.is_some() { 0 } else { kept_out + 1 };
+            }
+            let given = match nap {
+                Some(_) => lead.give_to_older(wait.begin),
+                None if port.take_lead_wanted() => lead.give_to_last(),
+                None => Err(lead),
+            };
+            let Err(kept) = given else { return };
+            lead = kept;
+
+            sleeper.register(wait);
+            sleeper.heed(Some(port.signal()));
+            let now = clock::now();
+            let is_over = wait.outcome(now).is_some();
+            if !is_over {
+                is_link_ready = match (nap, kept_out) {
+                    (Some(nap), _) => {
+                        lead.nap(nap, now, deadline);
+                        false
+                    }
+                    (None, 0) => lead.sleep(now, deadline, || wait.condition.holds()),
+                    (None, ..=TURNS_AWAITED) => {
+                        // Who is in the midst of a turn may need this processor to end it.
+                        std::thread::yield_now();
+                        is_link_ready
+                    }
+                    (None, _) => {
+                        lead.pause(LEADERS_PAUSE, now, deadline);
+                        false
+                    }
+                };
+            }
+            sleeper.heed(None);
+            if is_over {
+                return;
+            }
+        }
+    }
+}
+
+/// Sleeps until the condition may hold, or the lead may be free. Returns it if it was given to this thread.
+fn follow<'a>(sleeper: &Sleeper, port: &'a Port, wait: &Wait<'_, '_>, now: Instant) -> Option<Lead<'a>> {
+    let Wait { condition, begin, .. } = wait;
+    port.follow(sleeper.waker.clone(), *begin);
+    if port.is_led() && !condition.holds() {
+        let polled = port.counters.waiters_busy_turns.get();
+        let limit = condition.deadline.map_or(Duration::from_secs(3600), |due| due - now);
+        sleeper.parker.park_timeout(limit);
+        if condition.holds() {
+            port.note_relay(port.counters.waiters_busy_turns.get() != polled);
+        }
+    }
+    port.unfollow(&sleeper.waker)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::net::UdpSocket;
+    use std::sync::atomic::Ordering;
+    use std::thread;
+
+    use weft_base::{Port as Number, Service};
+
+    use super::*;
+    use crate::gather::Gather;
+    use crate::progress::Condition;
+    use crate::waiters::{Interest, Waiters};
+    use crate::{Config, Engine, Settings, Target};
+
+    /// What lies in the link keeps its descriptor readable as long as nobody can take it out.
+    #[test]
+    fn a_leader_does_not_turn_about_a_turn_of_somebody_else() {
+        let settings =
+            Settings { bind: "127.0.0.1:0".parse().unwrap(), spin: Duration::ZERO, ..Settings::default() };
+        let engine = Engine::open(settings).unwrap();
+        let (core, port) = (engine.core(), engine.core().port(0));
+        let waiters = Waiters::default();
+        let time = Duration::from_millis(50);
+
+        let turn = port.turn.lock();
+        let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+        stranger.send_to(b"no packet of ours", engine.underlay()).unwrap();
+        let before = port.counters.sleeps.load(Ordering::Relaxed);
+        let deadline = Some(clock::now() + time);
+        let condition = Condition { waiters: &waiters, interest: Interest::Readable, deadline };
+        let is_there = core.sleep(&|| 0, &mut Wait::new(condition, None));
+        drop(turn);
+
+        assert!(!is_there, "nobody made it true");
+        let sleeps = port.counters.sleeps.load(Ordering::Relaxed) - before;
+        assert!(sleeps <= 50, "{sleeps} sleeps in {time:?} that took no time");
+    }
+
+    /// Who is awake, as its own turn brings what it waits for, would find its next sleep ended by a call of its own.
+    #[test]
+    fn a_leader_does_not_call_itself() {
+        const ROUNDS: usize = 50;
+        let settings =
+            || Settings { bind: "127.0.0.1:0".parse().unwrap(), spin: Duration::ZERO, ..Settings::default() };
+        let (here, there) = (Engine::open(settings()).unwrap(), Engine::open(settings()).unwrap());
+        let config = |engine: &Engine| Config::new(Service::Datagram, engine.mss());
+        let listening = there.listen(Some(Number::ECHO), config(&there), Gather::WhenBusy).unwrap();
+        let target = Target { node: None, at: Some(there.underlay()), port: Number::ECHO };
+        let asks = here.connect(target, None, config(&here), Gather::WhenBusy).unwrap();
+        let limit = Duration::from_secs(20);
+        assert!(there.wait_accept(&listening, Some(there.now() + limit)));
+        let answers = there.accept(&listening).unwrap();
+
+        let port = here.core().port(0);
+        let before = port.counters.sleeps.load(Ordering::Relaxed);
+        let mut calls = 0;
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut buffer = [0; 16];
+                for _ in 0..ROUNDS {
+                    there.recv_within(&answers, &mut buffer, Some(limit)).unwrap();
+                    thread::sleep(Duration::from_micros(200));
+                    there.send(&answers, b"answer").unwrap();
+                }
+            });
+            for _ in 0..ROUNDS {
+                here.send(&asks, b"question").unwrap();
+                assert!(here.wait(&asks, Interest::Readable, Some(here.now() + limit)));
+                calls += usize::from(port.signal().is_raised());
+                assert_eq!(here.recv(&asks, &mut [0; 16]).unwrap().len, 6);
+            }
+        });
+        let sleeps = port.counters.sleeps.load(Ordering::Relaxed) - before;
+        if sleeps < 25 {
+            return weft_skip::skipped!("the machine is too busy for a thread to sleep when it waits");
+        }
+        assert!(calls <= 5, "called {calls} times for {ROUNDS} messages");
+    }
+}
