@@ -108,7 +108,10 @@ impl Core {
         loop {
             self.try_turn(port, Runner::User, clock::now());
             let now = clock::now();
-            if is_called() || until.is_some_and(|until| now >= until) {
+            if is_called() {
+                return lead.leave();
+            }
+            if until.is_some_and(|until| now >= until) {
                 return;
             }
             lead.sleep(now, until, is_called);

@@ -158,7 +158,7 @@ impl Core {
             }
             sleeper.heed(None);
             if is_over {
-                return;
+                return lead.leave();
             }
         }
     }

@@ -10,6 +10,9 @@ const SOON: Duration = Duration::from_micros(100);
 /// After so many such absences in a row the next is taken to be one as well.
 const ENOUGH: u32 = 8;
 
+/// Who is away for longer is not waited for.
+const LOST: Duration = Duration::from_millis(10);
+
 /// How long the thread that left the lead last used to be away. Only one thread's absences are known at a time.
 #[derive(Default)]
 pub(super) struct Absences {
@@ -37,16 +40,15 @@ impl Absences {
         self.since.load(Ordering::Relaxed) > 0
     }
 
-    /// A thread waits again.
+    /// A thread waits again: the one that left, or another that learns whether that one is still away.
     #[cold]
     pub(super) fn end(&self, thread: usize, now: Instant) {
-        if self.thread.load(Ordering::Relaxed) != thread {
-            return;
+        let time = now.saturating_since(Instant::from_nanos(self.since.load(Ordering::Relaxed)));
+        if self.thread.load(Ordering::Relaxed) == thread || time > LOST {
+            let short = if time < SOON { self.short.load(Ordering::Relaxed) + 1 } else { 0 };
+            self.short.store(short.min(ENOUGH), Ordering::Relaxed);
+            self.since.store(0, Ordering::Relaxed);
         }
-        let since = Instant::from_nanos(self.since.swap(0, Ordering::Relaxed));
-        let short =
-            if now.saturating_since(since) < SOON { self.short.load(Ordering::Relaxed) + 1 } else { 0 };
-        self.short.store(short.min(ENOUGH), Ordering::Relaxed);
     }
 
     /// Nobody is relied on until it has been back soon often enough anew.
@@ -90,9 +92,13 @@ mod tests {
         absences(&known, 3, Duration::ZERO, 8);
         assert!(!known.begin(4, BEGIN), "it was the other that was back soon");
         known.end(3, BEGIN);
+        known.end(3, BEGIN + LOST);
         assert!(known.is_any(), "the fourth is not back");
         absences(&known, 4, Duration::ZERO, 8);
         assert!(known.begin(4, BEGIN));
+        known.end(3, BEGIN + LOST + Duration::from_nanos(1));
+        assert!(!known.is_any() && !known.begin(4, BEGIN), "it has been away for long");
+        absences(&known, 4, Duration::ZERO, 8);
         known.forget();
         assert!(!known.begin(4, BEGIN));
     }

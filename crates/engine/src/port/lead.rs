@@ -138,6 +138,27 @@ impl Lead<'_> {
         std::ptr::eq(self.port, port)
     }
 
+    /// A thread leaves the lead as it is done with its wait: nobody is called if it has been back soon before.
+    pub(crate) fn leave(self) {
+        let is_back_soon = self.port.leadership.absences.begin(thread_index(), clock::now());
+        self.end(is_back_soon);
+        std::mem::forget(self);
+    }
+
+    /// Calls a thread that waits for the lead, unless this one will be back soon. That one may be leaving just now, so the service thread,
+    /// if it relied on this leader, is called in any case: it never sleeps deeply while nobody leads.
+    fn end(&self, is_back_soon: bool) {
+        let Self { port } = self;
+        port.leadership.is_led.store(false, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if !is_back_soon {
+            port.leadership.followers.call();
+        }
+        if port.service_is(Service::Deep) {
+            port.call_service();
+        }
+    }
+
     /// Gives the lead to who fell asleep last; gives it back if there is nobody.
     pub(crate) fn give_to_last(self) -> Result<(), Self> {
         let is_given = self.port.leadership.followers.give_to_last();
@@ -210,19 +231,8 @@ impl Lead<'_> {
 }
 
 impl Drop for Lead<'_> {
-    /// Calls a thread that waits for the lead, unless this one will be back soon. That one may be leaving just now, so the service thread,
-    /// if it relied on this leader, is called in any case: it never sleeps deeply while nobody leads.
     fn drop(&mut self) {
-        let Self { port } = self;
-        let is_back_soon = port.leadership.absences.begin(thread_index(), clock::now());
-        port.leadership.is_led.store(false, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        if !is_back_soon {
-            port.leadership.followers.call();
-        }
-        if port.service_is(Service::Deep) {
-            port.call_service();
-        }
+        self.end(false);
     }
 }
 
@@ -273,7 +283,7 @@ mod tests {
         let mut absences = 0;
         // A machine that stands still between the two looks at the clock makes an absence long.
         while asleep.wakes()[1] == absences {
-            drop(port.try_lead().unwrap());
+            port.try_lead().unwrap().leave();
             port.note_wait(clock::now());
             absences += 1;
             assert!(absences < 1_000, "it was never relied on");
@@ -287,7 +297,7 @@ mod tests {
         let lead = port.try_lead().unwrap();
         port.fill_lead(later);
         assert_eq!(asleep.wakes(), [0, absences - 1, 0], "somebody looked a moment ago, or leads");
-        drop(lead);
+        lead.leave();
         let before = asleep.wakes()[1];
         port.fill_lead(later);
         assert_eq!(asleep.wakes(), [0, before + 1, 0], "it did not come back");
