@@ -1,0 +1,136 @@
+use std::sync::atomic::AtomicUsize;
+use std::task::Waker;
+
+use super::*;
+use crate::port::tests::port;
+
+const NAP: Duration = Duration::from_micros(250);
+
+/// Counts how often a thread was woken.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl task::Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Threads that follow, whose waits began one nanosecond after the other, and how often each was woken.
+struct Asleep([(Waker, Arc<Wakes>); 3]);
+
+impl Asleep {
+    fn at(port: &Port) -> Self {
+        let followers = Self(std::array::from_fn(|_| {
+            let wakes = Arc::new(Wakes::default());
+            (wakes.clone().into(), wakes)
+        }));
+        for (at, since) in [(0, 20), (1, 10), (2, 30)] {
+            port.follow(followers.0[at].0.clone(), Instant::from_nanos(since));
+        }
+        followers
+    }
+
+    fn wakes(&self) -> [usize; 3] {
+        self.0.each_ref().map(|(_, wakes)| wakes.0.load(Ordering::Relaxed))
+    }
+}
+
+#[test]
+fn who_leaves_the_lead_calls_who_has_waited_longest_unless_it_is_back_soon() {
+    let port = port();
+    let asleep = Asleep::at(&port);
+    let mut absences = 0;
+    // A machine that stands still between the two looks at the clock makes an absence long.
+    while asleep.wakes()[1] == absences {
+        port.try_lead().unwrap().leave();
+        port.note_wait(clock::now());
+        absences += 1;
+        assert!(absences < 1_000, "it was never relied on");
+    }
+    assert!(absences >= 9, "relied on after {absences} absences");
+    assert_eq!(asleep.wakes(), [0, absences - 1, 0]);
+
+    port.note_user_turn(clock::now());
+    port.fill_lead(clock::now());
+    let later = clock::now() + 2 * FREE_AT_MOST;
+    let lead = port.try_lead().unwrap();
+    port.fill_lead(later);
+    assert_eq!(asleep.wakes(), [0, absences - 1, 0], "somebody looked a moment ago, or leads");
+    lead.leave();
+    let before = asleep.wakes()[1];
+    port.fill_lead(later);
+    assert_eq!(asleep.wakes(), [0, before + 1, 0], "it did not come back");
+}
+
+#[test]
+fn a_leader_without_use_for_the_lead_is_asked_for_it() {
+    let port = port();
+    let _lead = port.try_lead().unwrap();
+    (0..RELAYS - 1).for_each(|_| port.note_relay(false));
+    port.note_relay(true);
+    (0..RELAYS - 1).for_each(|_| port.note_relay(false));
+    port.follow(Waker::noop().clone(), clock::now());
+    assert!(
+        !port.signal.is_raised() && !port.take_lead_wanted(),
+        "threads that poll have brought something as well"
+    );
+    port.note_relay(false);
+    port.follow(Waker::noop().clone(), clock::now());
+    assert!(port.signal.is_raised() && port.take_lead_wanted());
+}
+
+#[test]
+fn the_lead_is_given_to_one_thread_and_is_never_free_meanwhile() {
+    let port = port();
+    let lead = port.try_lead().unwrap();
+    let lead = lead.give_to_last().unwrap_err();
+    let asleep = Asleep::at(&port);
+    assert!(lead.give_to_last().is_ok());
+    assert_eq!(asleep.wakes(), [0, 0, 1]);
+    assert!(port.try_lead().is_none());
+    assert!(port.unfollow(&asleep.0[0].0).is_none());
+    // It noticed too late, as what it waited for has come: it leaves the lead as any other.
+    let lead = port.unfollow(&asleep.0[2].0).unwrap();
+    assert!(port.unfollow(&asleep.0[2].0).is_none(), "only once");
+    let lead = lead.give_to_older(Instant::from_nanos(10)).unwrap_err();
+    drop(lead);
+    assert_eq!(asleep.wakes(), [0, 1, 1]);
+    let lead = port.try_lead().unwrap();
+    assert!(lead.give_to_older(Instant::from_nanos(11)).is_ok());
+    assert!(port.is_led());
+    drop(port.unfollow(&asleep.0[1].0).unwrap());
+    assert!(!port.is_led());
+}
+
+/// A thread held up between the flag and the write of a signal writes after the leader took the flag down.
+#[test]
+fn a_late_signal_ends_one_sleep_and_not_every_other() {
+    let port = port();
+    let lead = port.try_lead().unwrap();
+    port.signal.write_late();
+    lead.sleep(clock::now(), None, || false);
+
+    let (begin, limit) = (clock::now(), Duration::from_millis(20));
+    lead.sleep(begin, Some(begin + limit), || false);
+    assert!(clock::now() - begin >= limit, "woken again by the same signal");
+}
+
+#[test]
+fn a_thread_that_falls_asleep_ends_the_leaders_nap() {
+    let port = port();
+    let lead = port.try_lead().unwrap();
+    let begin = clock::now();
+    let later = begin + Duration::from_nanos(1);
+    assert!(!lead.nap(NAP, begin, None), "nobody has run a turn");
+
+    port.note_user_turn(later);
+    assert!(port.is_served_since(begin) && !port.is_served_since(later));
+    assert!(lead.nap(NAP, begin, None));
+
+    port.is_napping.store(true, Ordering::Relaxed); // as another thread sees it meanwhile
+    port.follow(Waker::noop().clone(), clock::now());
+    assert!(port.signal.is_raised(), "the leader is woken");
+    assert!(!port.is_served_since(begin));
+    assert!(!lead.nap(NAP, begin, None), "it takes over");
+}
