@@ -2,7 +2,8 @@
 //!
 //! It goes to who has use for it (decision 0051). Who falls asleep, and is woken again and again by a leader that gets nothing itself, asks
 //! for the lead and is given it. A leader that is to nap, as others poll, gives it to a thread that has waited for longer, which is
-//! likely to wait on. And nobody is called to take it when it is left by a thread that has been back soon each time.
+//! likely to wait on. And nobody is called to take it when it is left by a thread that has been back soon each time, unless it brought
+//! something for others.
 //!
 //! Races:
 //! * A follower may leave while it is given the lead: whether it was is in the list, and the list's lock decides.
@@ -138,20 +139,22 @@ impl Lead<'_> {
         std::ptr::eq(self.port, port)
     }
 
-    /// A thread leaves the lead as it is done with its wait: nobody is called if it has been back soon before.
+    /// A thread leaves the lead as it is done with its wait: nobody is called if it has been back soon before, and what came was for it
+    /// alone.
     pub(crate) fn leave(self) {
-        let is_back_soon = self.port.leadership.absences.begin(thread_index(), clock::now());
-        self.end(is_back_soon);
+        let Leadership { absences, relays, .. } = &self.port.leadership;
+        let is_back_soon = absences.begin(thread_index(), clock::now());
+        self.end(is_back_soon && relays.load(Ordering::Relaxed) == 0);
         std::mem::forget(self);
     }
 
-    /// Calls a thread that waits for the lead, unless this one will be back soon. That one may be leaving just now, so the service thread,
-    /// if it relied on this leader, is called in any case: it never sleeps deeply while nobody leads.
-    fn end(&self, is_back_soon: bool) {
+    /// Calls a thread that waits for the lead, unless `is_unwanted` meanwhile. That one may be leaving just now, so the service thread, if it
+    /// relied on this leader, is called in any case: it never sleeps deeply while nobody leads.
+    fn end(&self, is_unwanted: bool) {
         let Self { port } = self;
         port.leadership.is_led.store(false, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        if !is_back_soon {
+        if !is_unwanted {
             port.leadership.followers.call();
         }
         if port.service_is(Service::Deep) {

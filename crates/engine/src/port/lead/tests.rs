@@ -51,12 +51,19 @@ fn who_leaves_the_lead_calls_who_has_waited_longest_unless_it_is_back_soon() {
     assert!(absences >= 9, "relied on after {absences} absences");
     assert_eq!(asleep.wakes(), [0, absences - 1, 0]);
 
-    port.note_user_turn(clock::now());
-    port.fill_lead(clock::now());
-    let later = clock::now() + 2 * FREE_AT_MOST;
+    let lead = port.try_lead().unwrap();
+    port.note_relay(false);
+    lead.leave();
+    assert_eq!(asleep.wakes(), [0, absences, 0], "something came for another");
+    port.note_wait(clock::now());
+
+    let now = clock::now();
+    port.note_user_turn(now);
+    port.fill_lead(now + FREE_AT_MOST);
+    let later = now + FREE_AT_MOST + Duration::from_nanos(1);
     let lead = port.try_lead().unwrap();
     port.fill_lead(later);
-    assert_eq!(asleep.wakes(), [0, absences - 1, 0], "somebody looked a moment ago, or leads");
+    assert_eq!(asleep.wakes(), [0, absences, 0], "somebody looked a moment ago, or leads");
     lead.leave();
     let before = asleep.wakes()[1];
     port.fill_lead(later);
