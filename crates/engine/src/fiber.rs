@@ -93,7 +93,7 @@ impl Core {
         let until = limit.map(|limit| begin + limit);
         port.note_wait(begin);
         let lead = port.try_lead().or_else(|| {
-            port.follow(sleeper.waker.clone(), begin);
+            let ticket = port.follow(sleeper.waker.clone(), begin);
             if port.is_led() && !is_called() {
                 limit.map_or_else(
                     || sleeper.parker.park(),
@@ -102,7 +102,7 @@ impl Core {
                     },
                 );
             }
-            port.unfollow(sleeper.waker)
+            port.unfollow(ticket)
         });
         let Some(lead) = lead else { return };
         loop {

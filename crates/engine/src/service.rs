@@ -106,7 +106,7 @@ pub(crate) fn work(core: &Arc<Core>, index: usize, number: usize, spin: bool) {
     let port = core.port(index);
     let parker = Parker::new();
     port.set_service_waker(parker.unparker());
-    port.set_service(Service::Leading);
+    port.set_service(Service::Dedicated);
     let (mut busy_at, mut idle_turns) = (clock::now(), 0_u32);
     while !core.is_stopping.load(Ordering::SeqCst) {
         let taken = core.try_turn(port, Runner::Worker(number), clock::now());

@@ -167,7 +167,7 @@ impl Core {
 /// Sleeps until the condition may hold, or the lead may be free. Returns it if it was given to this thread.
 fn follow<'a>(sleeper: &Sleeper, port: &'a Port, wait: &Wait<'_, '_>, now: Instant) -> Option<Lead<'a>> {
     let Wait { condition, begin, .. } = wait;
-    port.follow(sleeper.waker.clone(), *begin);
+    let ticket = port.follow(sleeper.waker.clone(), *begin);
     if port.is_led() && !condition.holds() {
         let polled = port.counters.waiters_busy_turns.get();
         let limit = condition.deadline.map_or(Duration::from_secs(3600), |due| due - now);
@@ -176,7 +176,7 @@ fn follow<'a>(sleeper: &Sleeper, port: &'a Port, wait: &Wait<'_, '_>, now: Insta
             port.note_relay(port.counters.waiters_busy_turns.get() != polled);
         }
     }
-    port.unfollow(&sleeper.waker)
+    port.unfollow(ticket)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -191,7 +191,7 @@ mod tests {
     use crate::gather::Gather;
     use crate::progress::Condition;
     use crate::waiters::{Interest, Waiters};
-    use crate::{Config, Engine, Settings, Target};
+    use crate::{Config, Engine, Settings, Target, Workers};
 
     /// What lies in the link keeps its descriptor readable as long as nobody can take it out.
     #[test]
@@ -256,5 +256,34 @@ mod tests {
             return weft_skip::skipped!("the machine is too busy for a thread to sleep when it waits");
         }
         assert!(calls <= 5, "called {calls} times for {ROUNDS} messages");
+    }
+
+    /// Workers sleep on the link when nothing comes: who waits is not to call them, nor they it.
+    #[test]
+    fn who_waits_beside_a_worker_leaves_it_alone() {
+        let settings = Settings {
+            bind: "127.0.0.1:0".parse().unwrap(),
+            spin: Duration::ZERO,
+            workers: Workers { threads: 1, spin: false },
+            ..Settings::default()
+        };
+        let engine = Engine::open(settings).unwrap();
+        let (core, port) = (engine.core(), engine.core().port(0));
+        let wait = || {
+            let waiters = Waiters::default();
+            let deadline = Some(clock::now() + Duration::from_millis(20));
+            let condition = Condition { waiters: &waiters, interest: Interest::Readable, deadline };
+            assert!(!core.wait(|| 0, condition, None), "nobody made it true");
+        };
+        // On a busy machine threads whose time is up call each other one by one.
+        let sleeps = (0..5).map(|_| {
+            let before = port.counters.sleeps.load(Ordering::Relaxed);
+            for _ in 0..10 {
+                thread::scope(|scope| (0..3).for_each(|_| drop(scope.spawn(wait))));
+            }
+            port.counters.sleeps.load(Ordering::Relaxed) - before
+        });
+        let calls = sleeps.take_while(|&sleeps| sleeps > 20).count();
+        assert!(calls < 5, "more than 20 sleeps in ten times 20 ms in which nothing came, five times");
     }
 }

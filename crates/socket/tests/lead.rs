@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Pair, loopback, node, wait_until};
 use weft_socket::{Node, Options};
@@ -89,17 +89,22 @@ fn the_lead_goes_to_who_gets_the_messages() {
         }
     });
     // In most batches it is woken for none; in those in which the machine is busy elsewhere for up to all.
+    let mut is_quick = false;
     let is_left_alone = (0..100).any(|_| {
-        let before = sleeps();
+        let (before, begin) = (sleeps(), Instant::now());
         for round in 0..100 {
             asks.send(&[round; 8]).unwrap();
             let mut answer = [0; 8];
             assert_eq!(asks.recv(&mut answer).unwrap(), 8);
             assert_eq!(answer, [round; 8]);
         }
+        is_quick |= begin.elapsed() < Duration::from_millis(10);
         sleeps() - before < 50
     });
-    assert!(is_left_alone, "woken for messages of another thread in each of 100 batches");
+    if !is_left_alone && !is_quick {
+        weft_skip::skipped!("the machine is too slow for a thread to be back soon");
+    }
+    assert!(is_left_alone || !is_quick, "woken for messages of another thread in each of 100 batches");
     client.connect(target, &Options::datagram()).unwrap();
     accepts.join().unwrap();
     drop(asks);

@@ -7,6 +7,8 @@ use weft_sync::{SpinGuard, SpinLock};
 
 /// A thread that waits for the lead, or for what its leader brings.
 struct Follower {
+    /// Tells it from the others in the list.
+    ticket: u64,
     waker: task::Waker,
     /// When its wait began.
     since: Instant,
@@ -18,15 +20,22 @@ struct Follower {
 #[derive(Default)]
 pub(super) struct Followers(SpinLock<Vec<Follower>>);
 
+/// What one who follows leaves by. A waker may not know its own clone.
+#[must_use = "who follows has to leave"]
+pub(crate) struct Ticket(u64);
+
 impl Followers {
-    pub(super) fn enter(&self, waker: task::Waker, since: Instant) {
-        self.0.lock().push(Follower { waker, since, has_lead: false });
+    pub(super) fn enter(&self, waker: task::Waker, since: Instant) -> Ticket {
+        let mut followers = self.0.lock();
+        let ticket = followers.last().map_or(0, |last| last.ticket + 1);
+        followers.push(Follower { ticket, waker, since, has_lead: false });
+        Ticket(ticket)
     }
 
     /// Takes a follower out. Whether it has been given the lead.
-    pub(super) fn leave(&self, waker: &task::Waker) -> bool {
+    pub(super) fn leave(&self, Ticket(ticket): Ticket) -> bool {
         let mut followers = self.0.lock();
-        let at = followers.iter().position(|follower| follower.waker.will_wake(waker));
+        let at = followers.iter().position(|follower| follower.ticket == ticket);
         at.is_some_and(|at| followers.remove(at).has_lead)
     }
 

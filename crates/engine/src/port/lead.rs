@@ -20,7 +20,7 @@ use weft_link::Interest as LinkInterest;
 use weft_sync::face::thread_index;
 
 use super::absence::Absences;
-use super::followers::Followers;
+use super::followers::{Followers, Ticket};
 use super::signal::Signal;
 use super::{Port, Service};
 use crate::clock;
@@ -87,8 +87,8 @@ impl Port {
     /// Waits for the lead, as part of a wait since `since`: `waker` is woken when it is free, or the caller's. Call
     /// [`Port::unfollow`] afterwards. A leader that naps because the caller ran turns is woken; one that has no use for the lead is
     /// asked for it.
-    pub(crate) fn follow(&self, waker: task::Waker, since: Instant) {
-        self.leadership.followers.enter(waker, since);
+    pub(crate) fn follow(&self, waker: task::Waker, since: Instant) -> Ticket {
+        let ticket = self.leadership.followers.enter(waker, since);
         self.served_at.store(0, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if self.is_napping.load(Ordering::Relaxed) {
@@ -98,11 +98,12 @@ impl Port {
         if self.leadership.relays.load(Ordering::Relaxed) >= RELAYS {
             self.want_lead();
         }
+        ticket
     }
 
     /// Waits for the lead no more. The caller may have been given it meanwhile.
-    pub(crate) fn unfollow(&self, waker: &task::Waker) -> Option<Lead<'_>> {
-        self.leadership.followers.leave(waker).then(|| self.begin_lead())
+    pub(crate) fn unfollow(&self, ticket: Ticket) -> Option<Lead<'_>> {
+        self.leadership.followers.leave(ticket).then(|| self.begin_lead())
     }
 
     /// A follower was woken, as what it waits for has come. If threads that poll brought something meanwhile, it may have been they.

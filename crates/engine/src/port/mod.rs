@@ -56,8 +56,10 @@ pub(crate) enum Service {
     Napping,
     /// It sleeps until it is called: somebody else leads.
     Deep,
-    /// It sleeps on the link; or there is none, and dedicated workers do.
+    /// It sleeps on the link.
     Leading,
+    /// There is none: dedicated workers run turns, and sleep on the link unless somebody leads.
+    Dedicated,
 }
 
 /// What a port counted.
@@ -213,7 +215,7 @@ impl Port {
 
     /// There is something for the service thread to see to: it is woken if it sleeps for longer than a nap.
     pub(crate) fn rouse_service(&self) {
-        if self.service_is(Service::Leading) {
+        if self.service_is(Service::Leading) || self.service_is(Service::Dedicated) {
             self.signal.raise();
         } else if self.service_is(Service::Deep) {
             self.call_service();

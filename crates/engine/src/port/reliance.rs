@@ -150,12 +150,12 @@ mod tests {
         let (port, mut now) = (port(), clock::now());
         let mut reliance = Reliance::new(&port, now);
         assert_eq!(look(&mut reliance, &port, &mut now, 300 * US, 1), Some(250));
-        port.follow(task::Waker::noop().clone(), now);
+        let _ = port.follow(task::Waker::noop().clone(), now);
         port.counters.waiters_busy_turns.add(3);
         now += 100 * US;
         assert_eq!(reliance.nap(&port, false, now), None);
         assert_eq!(look(&mut reliance, &port, &mut now, US, 1), Some(250), "it had brought enough");
-        port.follow(task::Waker::noop().clone(), now);
+        let _ = port.follow(task::Waker::noop().clone(), now);
         now += 10 * US;
         assert_eq!(reliance.nap(&port, false, now), None);
         assert_eq!(look(&mut reliance, &port, &mut now, US, 1), None, "it had brought nothing");

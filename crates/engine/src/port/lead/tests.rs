@@ -16,23 +16,23 @@ impl task::Wake for Wakes {
     }
 }
 
-/// Threads that follow, whose waits began one nanosecond after the other, and how often each was woken.
-struct Asleep([(Waker, Arc<Wakes>); 3]);
+/// Threads that follow, and how often each was woken.
+struct Asleep([Arc<Wakes>; 3], [Option<Ticket>; 3]);
 
 impl Asleep {
     fn at(port: &Port) -> Self {
-        let followers = Self(std::array::from_fn(|_| {
-            let wakes = Arc::new(Wakes::default());
-            (wakes.clone().into(), wakes)
-        }));
-        for (at, since) in [(0, 20), (1, 10), (2, 30)] {
-            port.follow(followers.0[at].0.clone(), Instant::from_nanos(since));
-        }
-        followers
+        let wakes: [Arc<Wakes>; 3] = std::array::from_fn(|_| Arc::default());
+        let since = [20, 10, 30].map(Instant::from_nanos);
+        let tickets = [0, 1, 2].map(|at| Some(port.follow(wakes[at].clone().into(), since[at])));
+        Self(wakes, tickets)
+    }
+
+    fn leave<'a>(&mut self, at: usize, port: &'a Port) -> Option<Lead<'a>> {
+        port.unfollow(self.1[at].take().expect("it follows"))
     }
 
     fn wakes(&self) -> [usize; 3] {
-        self.0.each_ref().map(|(_, wakes)| wakes.0.load(Ordering::Relaxed))
+        self.0.each_ref().map(|wakes| wakes.0.load(Ordering::Relaxed))
     }
 }
 
@@ -77,13 +77,13 @@ fn a_leader_without_use_for_the_lead_is_asked_for_it() {
     (0..RELAYS - 1).for_each(|_| port.note_relay(false));
     port.note_relay(true);
     (0..RELAYS - 1).for_each(|_| port.note_relay(false));
-    port.follow(Waker::noop().clone(), clock::now());
+    let _ = port.follow(Waker::noop().clone(), clock::now());
     assert!(
         !port.signal.is_raised() && !port.take_lead_wanted(),
         "threads that poll have brought something as well"
     );
     port.note_relay(false);
-    port.follow(Waker::noop().clone(), clock::now());
+    let _ = port.follow(Waker::noop().clone(), clock::now());
     assert!(port.signal.is_raised() && port.take_lead_wanted());
 }
 
@@ -92,21 +92,20 @@ fn the_lead_is_given_to_one_thread_and_is_never_free_meanwhile() {
     let port = port();
     let lead = port.try_lead().unwrap();
     let lead = lead.give_to_last().unwrap_err();
-    let asleep = Asleep::at(&port);
+    let mut asleep = Asleep::at(&port);
     assert!(lead.give_to_last().is_ok());
     assert_eq!(asleep.wakes(), [0, 0, 1]);
     assert!(port.try_lead().is_none());
-    assert!(port.unfollow(&asleep.0[0].0).is_none());
+    assert!(asleep.leave(0, &port).is_none());
     // It noticed too late, as what it waited for has come: it leaves the lead as any other.
-    let lead = port.unfollow(&asleep.0[2].0).unwrap();
-    assert!(port.unfollow(&asleep.0[2].0).is_none(), "only once");
+    let lead = asleep.leave(2, &port).unwrap();
     let lead = lead.give_to_older(Instant::from_nanos(10)).unwrap_err();
     drop(lead);
     assert_eq!(asleep.wakes(), [0, 1, 1]);
     let lead = port.try_lead().unwrap();
     assert!(lead.give_to_older(Instant::from_nanos(11)).is_ok());
     assert!(port.is_led());
-    drop(port.unfollow(&asleep.0[1].0).unwrap());
+    drop(asleep.leave(1, &port).unwrap());
     assert!(!port.is_led());
 }
 
@@ -136,7 +135,7 @@ fn a_thread_that_falls_asleep_ends_the_leaders_nap() {
     assert!(lead.nap(NAP, begin, None));
 
     port.is_napping.store(true, Ordering::Relaxed); // as another thread sees it meanwhile
-    port.follow(Waker::noop().clone(), clock::now());
+    let _ = port.follow(Waker::noop().clone(), clock::now());
     assert!(port.signal.is_raised(), "the leader is woken");
     assert!(!port.is_served_since(begin));
     assert!(!lead.nap(NAP, begin, None), "it takes over");
