@@ -4,7 +4,7 @@
 //! fiber to run poll the ports at which fibers wait, and then *rest* there: one of them becomes the leader, as a blocked
 //! thread would, the others follow. Where no thread of the scheduler rests, the service thread watches over the port.
 //!
-//! Races: as in `progress`. A sleeper is called before its driver is woken, and looks whether it was after others can see
+//! Races: as in `sleep`. A sleeper is called before its driver is woken, and looks whether it was after others can see
 //! that it sleeps.
 
 use std::sync::atomic::Ordering;
@@ -91,7 +91,6 @@ impl Core {
         let is_called = || (sleeper.is_called)() || self.is_stopping.load(Ordering::SeqCst);
         let begin = clock::now();
         let until = limit.map(|limit| begin + limit);
-        port.note_wait(begin);
         let lead = port.try_lead().or_else(|| {
             let ticket = port.follow(sleeper.waker.clone(), begin);
             if port.is_led() && !is_called() {
@@ -108,10 +107,7 @@ impl Core {
         loop {
             self.try_turn(port, Runner::User, clock::now());
             let now = clock::now();
-            if is_called() {
-                return lead.leave();
-            }
-            if until.is_some_and(|until| now >= until) {
+            if is_called() || until.is_some_and(|until| now >= until) {
                 return;
             }
             lead.sleep(now, until, is_called);

@@ -42,6 +42,12 @@ pub(crate) struct Outbox {
 
 thread_local! {
     static OUTBOX: Cell<Option<Box<Outbox>>> = const { Cell::new(None) };
+    static WAKES_GIVEN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many wakes this thread has given, with turns above all.
+pub(crate) fn wakes_given() -> u64 {
+    WAKES_GIVEN.get()
 }
 
 impl Outbox {
@@ -62,6 +68,7 @@ impl Outbox {
     pub(crate) fn give_wakes(&mut self) {
         while let Some(wake) = self.wakes.pop() {
             wake.run();
+            WAKES_GIVEN.set(WAKES_GIVEN.get() + 1);
         }
     }
 

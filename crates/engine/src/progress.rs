@@ -79,7 +79,7 @@ impl<'a, 'b> Wait<'a, 'b> {
 
 impl Core {
     /// Blocks the thread, or the fiber that it runs, until the condition holds, and makes progress meanwhile. False when
-    /// the deadline passed first. A thread that spins ends as soon as a message went to `binding`, where there is one.
+    /// the deadline passed first. A thread that spins or leads ends as soon as a message went to `binding`, where there is one.
     pub(crate) fn wait(
         &self,
         home: impl Fn() -> usize,

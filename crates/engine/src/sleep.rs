@@ -16,8 +16,8 @@
 //!   as soon as the leader is awake, or a leader whose own turn makes its condition true would call itself.
 //! * Nap against the last turn of somebody else: the leader says that it naps, then looks whether it is served; who follows
 //!   says that it does not serve any more, then looks whether the leader naps.
-//! * Lead free against follower: the follower enters the list, then looks whether there is a leader; who leaves the lead looks
-//!   at the list afterwards.
+//! * Lead free against follower: the follower enters the list, then looks whether there is a leader; who leaves the lead and calls
+//!   somebody looks at the list afterwards. Who calls nobody leaves that to the service thread.
 
 use std::sync::Arc;
 use std::task;
@@ -28,6 +28,7 @@ use weft_sync::{Parker, SpinLock, Unparker};
 
 use crate::clock;
 use crate::core::Core;
+use crate::outbox::wakes_given;
 use crate::port::{LEADERS_PAUSE, Lead, Port, Reliance, Signal};
 use crate::progress::Wait;
 use crate::runner::Runner;
@@ -122,10 +123,14 @@ impl Core {
         loop {
             let now = clock::now();
             let nap = reliance.nap(port, is_link_ready, now);
+            let woken = wakes_given();
             if nap.is_none() {
                 let taken = self.try_turn_in(wait, port, Runner::User, now);
                 kept_out = if taken.is_some() { 0 } else { kept_out + 1 };
             }
+            // Its own waker is among those that a turn calls which makes its condition true.
+            let woken = wakes_given() - woken;
+            lead.note_woken(woken.saturating_sub(wait.condition.holds().into()));
             let given = match nap {
                 Some(_) => lead.give_to_older(wait.begin),
                 None if port.take_lead_wanted() => lead.give_to_last(),
@@ -164,17 +169,13 @@ impl Core {
     }
 }
 
-/// Sleeps until the condition may hold, or the lead may be free. Returns it if it was given to this thread.
+/// Sleeps until the condition may hold, or this thread is to lead. Returns the lead if it was given to this thread.
 fn follow<'a>(sleeper: &Sleeper, port: &'a Port, wait: &Wait<'_, '_>, now: Instant) -> Option<Lead<'a>> {
     let Wait { condition, begin, .. } = wait;
     let ticket = port.follow(sleeper.waker.clone(), *begin);
     if port.is_led() && !condition.holds() {
-        let polled = port.counters.waiters_busy_turns.get();
         let limit = condition.deadline.map_or(Duration::from_secs(3600), |due| due - now);
         sleeper.parker.park_timeout(limit);
-        if condition.holds() {
-            port.note_relay(port.counters.waiters_busy_turns.get() != polled);
-        }
     }
     port.unfollow(ticket)
 }

@@ -1,7 +1,7 @@
 //! The lead: the right to sleep on the link, and how it goes from one thread to the next.
 //!
-//! It goes to who has use for it (decision 0051). Who falls asleep, and is woken again and again by a leader that gets nothing itself, asks
-//! for the lead and is given it. A leader that is to nap, as others poll, gives it to a thread that has waited for longer, which is
+//! It goes to who has use for it (decision 0051). A leader that wakes others again and again, and gets nothing itself, is asked for it by
+//! the next that falls asleep, and gives it to who did so last. A leader that is to nap, as others poll, gives it to a thread that has waited for longer, which is
 //! likely to wait on. And nobody is called to take it when it is left by a thread that has been back soon each time, unless it brought
 //! something for others.
 //!
@@ -30,7 +30,7 @@ use crate::clock;
 pub(crate) const LEADERS_PAUSE: Duration = Duration::from_micros(50);
 /// A leader that has woken others for what they wait for so often, and has got nothing itself, has no use for the lead.
 const RELAYS: u32 = 4;
-/// The lead is not left free for longer where the service thread sees it.
+/// Where the service thread sees that nobody leads, and that nobody has looked at the link for longer, it calls somebody.
 const FREE_AT_MOST: Duration = Duration::from_micros(250);
 
 /// Who leads, and who is to.
@@ -40,7 +40,7 @@ pub(super) struct Leadership {
     followers: Followers,
     /// A user thread wants to lead in place of who does.
     is_wanted: AtomicBool,
-    /// How often the leader, since it leads, has woken others for what they wait for.
+    /// Turns in a row with which the leader woke others and not itself, while no thread polled with success.
     relays: AtomicU32,
     absences: Absences,
 }
@@ -60,7 +60,7 @@ impl Port {
     fn begin_lead(&self) -> Lead<'_> {
         self.leadership.relays.store(0, Ordering::Relaxed);
         self.leadership.is_wanted.store(false, Ordering::SeqCst);
-        Lead { port: self }
+        Lead { port: self, polled: self.counters.waiters_busy_turns.get(), has_woken: false }
     }
 
     pub(crate) fn is_led(&self) -> bool {
@@ -84,8 +84,8 @@ impl Port {
         self.leadership.is_wanted.swap(false, Ordering::SeqCst)
     }
 
-    /// Waits for the lead, as part of a wait since `since`: `waker` is woken when it is free, or the caller's. Call
-    /// [`Port::unfollow`] afterwards. A leader that naps because the caller ran turns is woken; one that has no use for the lead is
+    /// Waits for the lead, as part of a wait since `since`: `waker` is woken when the caller is to lead, or has been given the lead.
+    /// Call [`Port::unfollow`] afterwards. A leader that naps because the caller ran turns is woken; one that has no use for the lead is
     /// asked for it.
     pub(crate) fn follow(&self, waker: task::Waker, since: Instant) -> Ticket {
         let ticket = self.leadership.followers.enter(waker, since);
@@ -104,12 +104,6 @@ impl Port {
     /// Waits for the lead no more. The caller may have been given it meanwhile.
     pub(crate) fn unfollow(&self, ticket: Ticket) -> Option<Lead<'_>> {
         self.leadership.followers.leave(ticket).then(|| self.begin_lead())
-    }
-
-    /// A follower was woken, as what it waits for has come. If threads that poll brought something meanwhile, it may have been they.
-    pub(crate) fn note_relay(&self, has_polled: bool) {
-        let relays = &self.leadership.relays;
-        relays.store(if has_polled { 0 } else { relays.load(Ordering::Relaxed) + 1 }, Ordering::Relaxed);
     }
 
     /// A thread begins to wait, and looks at the link itself.
@@ -133,6 +127,9 @@ impl Port {
 /// The right to sleep on the link.
 pub(crate) struct Lead<'a> {
     port: &'a Port,
+    /// [`PortCounters::waiters_busy_turns`](super::PortCounters) when others were last woken.
+    polled: u64,
+    has_woken: bool,
 }
 
 impl Lead<'_> {
@@ -140,19 +137,31 @@ impl Lead<'_> {
         std::ptr::eq(self.port, port)
     }
 
-    /// A thread leaves the lead as it is done with its wait: nobody is called if it has been back soon before, and what came was for it
-    /// alone.
+    /// A turn of the leader woke so many others. Where threads that poll have brought something since the last such turn, they serve
+    /// the link as well, and the leader is seldom woken.
+    pub(crate) fn note_woken(&mut self, others: u64) {
+        if others == 0 {
+            return;
+        }
+        self.has_woken = true;
+        let polled = self.port.counters.waiters_busy_turns.get();
+        let is_served = std::mem::replace(&mut self.polled, polled) != polled;
+        let relays = &self.port.leadership.relays;
+        relays.store(if is_served { 0 } else { relays.load(Ordering::Relaxed) + 1 }, Ordering::Relaxed);
+    }
+
+    /// A thread leaves the lead as it is done with its wait: nobody is called if it has been back soon before, and its turns woke
+    /// nobody else.
     pub(crate) fn leave(self) {
-        let Leadership { absences, relays, .. } = &self.port.leadership;
-        let is_back_soon = absences.begin(thread_index(), clock::now());
-        self.end(is_back_soon && relays.load(Ordering::Relaxed) == 0);
+        let is_back_soon = self.port.leadership.absences.begin(thread_index(), clock::now());
+        self.end(is_back_soon && !self.has_woken);
         std::mem::forget(self);
     }
 
     /// Calls a thread that waits for the lead, unless `is_unwanted` meanwhile. That one may be leaving just now, so the service thread, if it
     /// relied on this leader, is called in any case: it never sleeps deeply while nobody leads.
     fn end(&self, is_unwanted: bool) {
-        let Self { port } = self;
+        let port = self.port;
         port.leadership.is_led.store(false, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         if !is_unwanted {
@@ -172,6 +181,10 @@ impl Lead<'_> {
     /// Gives the lead to who has waited longest; gives it back if that is not since before `since`.
     pub(crate) fn give_to_older(self, since: Instant) -> Result<(), Self> {
         let is_given = self.port.leadership.followers.give_to_older(since);
+        if is_given {
+            // The nap that was to tell whether others serve the link is the heir's.
+            self.port.distrust_until(Instant::ZERO);
+        }
         self.given(is_given)
     }
 

@@ -1,8 +1,8 @@
 //! A port: a link, the try-lock for its turn, its timers, and who watches over it.
 //!
 //! Roles. Anybody who holds `turn` runs a turn. At most one thread at a time is the *leader*: the one that sleeps on the
-//! link's descriptor. A blocked user thread that cannot lead waits in `followers` until a leader leaves. The service thread
-//! leads when no user thread has run a turn for a while, and makes room for one that wants to.
+//! link's descriptor. A blocked user thread that cannot lead follows, until it is given the lead or called to take it (see `lead`). The
+//! service thread leads when no user thread has run a turn for a while, and makes room for one that wants to.
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -68,7 +68,7 @@ pub(crate) struct PortCounters {
     /// Under the turn's lock.
     pub(crate) turns: Tally,
     pub(crate) busy_turns: Tally,
-    /// Those of threads that wait.
+    /// Those of threads that wait and poll.
     pub(crate) waiters_busy_turns: Tally,
     /// From several threads, seldom.
     pub(crate) backlogged: AtomicU64,

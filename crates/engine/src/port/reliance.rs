@@ -35,7 +35,7 @@ impl Port {
     }
 
     /// Leaders stay at the link until then.
-    fn distrust_until(&self, until: Instant) {
+    pub(super) fn distrust_until(&self, until: Instant) {
         self.distrusted_until.store(until.as_nanos(), Ordering::Relaxed);
     }
 
@@ -159,5 +159,17 @@ mod tests {
         now += 10 * US;
         assert_eq!(reliance.nap(&port, false, now), None);
         assert_eq!(look(&mut reliance, &port, &mut now, US, 1), None, "it had brought nothing");
+    }
+
+    #[test]
+    fn who_is_given_the_lead_by_one_that_was_to_nap_may_nap() {
+        let (port, mut now) = (port(), clock::now());
+        let lead = port.try_lead().unwrap();
+        let _ = port.follow(task::Waker::noop().clone(), now);
+        now += US;
+        let begin = now;
+        assert_eq!(look(&mut Reliance::new(&port, now), &port, &mut now, 300 * US, 1), Some(250));
+        assert!(lead.give_to_older(begin).is_ok());
+        assert_eq!(look(&mut Reliance::new(&port, now), &port, &mut now, 300 * US, 1), Some(250));
     }
 }

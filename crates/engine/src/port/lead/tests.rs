@@ -51,8 +51,8 @@ fn who_leaves_the_lead_calls_who_has_waited_longest_unless_it_is_back_soon() {
     assert!(absences >= 9, "relied on after {absences} absences");
     assert_eq!(asleep.wakes(), [0, absences - 1, 0]);
 
-    let lead = port.try_lead().unwrap();
-    port.note_relay(false);
+    let mut lead = port.try_lead().unwrap();
+    lead.note_woken(1);
     lead.leave();
     assert_eq!(asleep.wakes(), [0, absences, 0], "something came for another");
     port.note_wait(clock::now());
@@ -73,16 +73,17 @@ fn who_leaves_the_lead_calls_who_has_waited_longest_unless_it_is_back_soon() {
 #[test]
 fn a_leader_without_use_for_the_lead_is_asked_for_it() {
     let port = port();
-    let _lead = port.try_lead().unwrap();
-    (0..RELAYS - 1).for_each(|_| port.note_relay(false));
-    port.note_relay(true);
-    (0..RELAYS - 1).for_each(|_| port.note_relay(false));
+    let mut lead = port.try_lead().unwrap();
+    (1..RELAYS).for_each(|_| lead.note_woken(1));
+    port.counters.waiters_busy_turns.add(1);
+    (0..RELAYS).for_each(|_| lead.note_woken(1));
+    lead.note_woken(0);
     let _ = port.follow(Waker::noop().clone(), clock::now());
     assert!(
         !port.signal.is_raised() && !port.take_lead_wanted(),
         "threads that poll have brought something as well"
     );
-    port.note_relay(false);
+    lead.note_woken(1);
     let _ = port.follow(Waker::noop().clone(), clock::now());
     assert!(port.signal.is_raised() && port.take_lead_wanted());
 }
