@@ -3,7 +3,7 @@
 import os
 
 from . import wires
-from .contenders import FAR_SLOTS, WEFT_PORT, Forwarded, Weft, beside, enet, jain, kernel, local, quinn, routed, share, ucx
+from .contenders import FAR_SLOTS, WEFT_PORT, Forwarded, Weft, beside, enet, jain, kernel, local, quinn, routed, share, total, ucx
 
 SIZES = [1, 16, 64, 256, 512, 1024, 1444, 1472]
 # quinn's largest datagram where every way carries 1,280 bytes.
@@ -12,6 +12,8 @@ DATAGRAM_MAX = 1200
 KINDS = {"cubic": "cubic", "model": "bbr"}
 # Two flows need time to come to terms: this many times the seconds of other rows.
 TERMS = 5
+# Round trips of each of several clients.
+PINGS = 10_000
 # Lines of 64 bytes of code that a round trip over bare sockets has at either end.
 CODE_LINES = [64, 128, 192, 256, 384, 512]
 # Before each send and behind it: a short way for lone messages, with the rest of the work behind it.
@@ -31,7 +33,7 @@ class Row:
 
 
 def all_rows():
-    return [*bulk(), *messages(), *pings(), *code(), *loss(), *fairness(), *forwarded(), *look_up(), *receive()]
+    return [*bulk(), *messages(), *pings(), *code(), *loss(), *fairness(), *forwarded(), *peers(), *look_up(), *receive()]
 
 
 def bulk():
@@ -133,12 +135,12 @@ def fairness():
             return lambda bench: Weft.perf(bench, client, windows, at=at, factor=TERMS)
 
         yield Row(f"fairness-{ours}", wires.SHARED, [("jain", "Jain index of two flows")], "tcp", {
-            "tcp": beside(tcp, tcp, jain),
-            "weft": beside(weft(WEFT_PORT), weft(WEFT_PORT + 1), jain),
+            "tcp": beside(tcp, tcp, of=jain),
+            "weft": beside(weft(WEFT_PORT), weft(WEFT_PORT + 1), of=jain),
         })
         yield Row(f"share-{ours}", wires.SHARED, [("share", "times the TCP flow beside it")], "tcp", {
-            "tcp": beside(tcp, tcp, share),
-            "weft": beside(weft(WEFT_PORT), tcp, share),
+            "tcp": beside(tcp, tcp, of=share),
+            "weft": beside(weft(WEFT_PORT), tcp, of=share),
         })
 
 
@@ -157,6 +159,35 @@ def forwarded():
     yield Row("forwarded-ping-udp", wires.BETWEEN, [RTT], "udp", {"udp": kernel(*ping), "udp-routed": routed(*ping)})
 
 
+def peers():
+    """A server on half of the cores and its clients on the other half, each a process and a node of its own."""
+    tests = {
+        "bulk": (GBIT, ["tcp", "--size", "131072"], lambda bench: (Weft.load(bench.seconds, WEFT_PORT), Weft.rates)),
+        "messages-64": (MESSAGES, ["tcp", "--size", "64"],
+                        lambda bench: (Weft.load(bench.seconds, WEFT_PORT, "--datagram", "--size", "64"), Weft.rates)),
+        "ping": (RTT, ["tcp-ping", "--size", "64", "--spin"],
+                 lambda bench: (["ping", "--flood", "--count", str(PINGS), "--size", "64", "--spin-time", "1s"], Weft.round_trip)),
+    }
+    for test, (metric, rival, client) in tests.items():
+        for count in doubled(wires.HALF):
+            def weft(*options, count=count, client=client):
+                return Weft.peers(count, options, client)
+
+            ports, workers = ["--ports", str(count)], ["--workers", str(count)]
+            yield Row(f"peers-{test}-{count}", wires.HALVES, [metric], "tcp", {
+                "tcp": beside(*[kernel(*rival)] * count, of=total),
+                "weft": weft(),
+                "weft-ports": weft(*ports),
+                "weft-workers": weft(*workers),
+                "weft-ports-workers": weft(*ports, *workers),
+            })
+
+
+def doubled(most):
+    """1, 2, 4 and so on up to `most`, and `most` itself."""
+    return sorted({most, *(2**power for power in range(most.bit_length()))})
+
+
 def look_up():
     for scheme in ["coarse", "fine", "epoch"]:
         yield Row(f"look-up-{scheme}", wires.NONE, [("ns_per_look_up", "ns")], "10^2 connections", {
@@ -168,7 +199,7 @@ def look_up():
 
 def receive():
     cores = os.cpu_count() or 1
-    threads = sorted({1, 2, 4, cores})
+    threads = doubled(max(4, cores))
     for scheme in ["coarse", "fine", "epoch"]:
         for where, is_each in [("one-port", False), ("port-each", True)]:
             # Threads that share a core are said to: what they lose is not the scheme's.

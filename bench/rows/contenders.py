@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import shlex
+import statistics
 import subprocess
 import tempfile
 import threading
@@ -58,7 +59,7 @@ class Bench:
         return subprocess.Popen(self.on_server + command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def start_together(self):
-        """Waits until the other one is as far; not for one that has failed."""
+        """Waits until the others are as far; not for one that has failed."""
         if self.together:
             with contextlib.suppress(threading.BrokenBarrierError):
                 self.together.wait(timeout=5)
@@ -169,31 +170,63 @@ class Weft:
     @staticmethod
     def ping(count, client_options, server_options, is_packet=False):
         client = ["ping", "--flood", "--count", str(count), "--size", "64", *client_options]
-        return lambda bench: {"rtt_ns_p50": Weft.run(bench, server_options, client, is_packet)["p50_us"] * 1e3}
+        return lambda bench: Weft.round_trip(Weft.run(bench, server_options, client, is_packet))
+
+    @staticmethod
+    def round_trip(result):
+        return {"rtt_ns_p50": result["p50_us"] * 1e3}
 
     @staticmethod
     def perf(bench, client_options, server_options, at=WEFT_PORT, factor=1):
         seconds = bench.seconds * factor
-        client = ["perf", "--time", f"{round(seconds * 1000)}ms", "--underlay-port", str(at), *client_options]
         server = ["--bind", f"{bench.server}:{at}", *server_options]
-        result = Weft.run(bench, server, client, seconds=seconds)
+        return Weft.rates(Weft.run(bench, server, Weft.load(seconds, at, *client_options), seconds=seconds))
+
+    @staticmethod
+    def load(seconds, at, *options):
+        return ["perf", "--time", f"{round(seconds * 1000)}ms", "--underlay-port", str(at), *options]
+
+    @staticmethod
+    def rates(result):
         arrived = result["to_server"]
         cpu = sum((end["user"] + end["system"]) * end["seconds"] for end in (result["cpu_client"], result["cpu_server"]))
         return {"gbit_per_s": arrived["received_bits_per_second"] / 1e9, "messages_per_s": arrived["messages_per_second"],
                 "cpu_s_per_gb": per_gb(cpu, arrived["received_bytes"])}
 
     @staticmethod
+    def peers(count, server_options, client):
+        """One server, and `count` nodes that each do `client` with it: what it gives the bench, and metrics of its result."""
+
+        def one(bench):
+            bench.start_together()
+            arguments, metrics = client(bench)
+            return metrics(bench.ask([bench.programs.weft, *arguments, "--json", bench.server]))
+
+        def measure(bench):
+            with Weft.serving(bench, ["--bind", f"{bench.server}:{WEFT_PORT}", *server_options]):
+                return beside(*[one] * count, of=total)(bench)
+
+        return measure
+
+    @staticmethod
     def run(bench, server_options, client, is_packet=False, seconds=None):
-        host, path = bench.server, bench.programs.weft
+        host = bench.server
         if is_packet:
             server_interface, host = bench.interface(bench.on_server)
             client = [*client, "--link", f"packet:{bench.interface(bench.on_client)[0]}"]
             server_options = [*server_options, "--link", f"packet:{server_interface}"]
-        server = bench.start([path, "perf", "--server", *server_options])
+        with Weft.serving(bench, server_options):
+            bench.start_together()
+            return bench.ask([bench.programs.weft, *client, "--json", host], seconds)
+
+    @staticmethod
+    @contextlib.contextmanager
+    def serving(bench, options):
+        """A server of the load and of echoes, which is there before this goes on."""
+        server = bench.start([bench.programs.weft, "perf", "--server", *options])
         time.sleep(0.3)
         try:
-            bench.start_together()
-            return bench.ask([path, *client, "--json", host], seconds)
+            yield
         finally:
             stop(server)
 
@@ -271,12 +304,12 @@ def routed(*arguments):
     return lambda bench: run_rival(bench, bench.programs.rivals, RIVALS_PORT, arguments, 1, os.environ["WEFT_FAR_SERVER"])
 
 
-def beside(first, second, of):
-    """Two contenders at the same time; `of` makes metrics of the Gbit/s of both."""
+def beside(*contenders, of):
+    """Several contenders at the same time; `of` makes metrics of the results of all."""
 
     def measure(bench):
-        results = [None, None]
-        bench.together = threading.Barrier(2)
+        results = [None] * len(contenders)
+        bench.together = threading.Barrier(len(contenders))
 
         def run(index, contender):
             try:
@@ -284,7 +317,7 @@ def beside(first, second, of):
             except Failed as failure:
                 results[index] = failure
 
-        threads = [threading.Thread(target=run, args=item) for item in enumerate([first, second])]
+        threads = [threading.Thread(target=run, args=item) for item in enumerate(contenders)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -293,19 +326,26 @@ def beside(first, second, of):
         for result in results:
             if isinstance(result, Failed):
                 raise result
-        return of(*(result["gbit_per_s"] for result in results))
+        return of(results)
 
     return measure
 
 
-def jain(first, second):
-    """1 when both have the same, 0.5 when one has all."""
-    return {"jain": (first + second) ** 2 / (2 * (first**2 + second**2))}
+def jain(flows):
+    """1 when all have the same, 0.5 when one of two has all."""
+    rates = [flow["gbit_per_s"] for flow in flows]
+    return {"jain": sum(rates) ** 2 / (len(rates) * sum(rate**2 for rate in rates))}
 
 
-def share(first, second):
+def share(flows):
     """What the first has for each bit of the second."""
-    return {"share": first / second}
+    return {"share": flows[0]["gbit_per_s"] / flows[1]["gbit_per_s"]}
+
+
+def total(flows):
+    """What all have together; of times, what they have in the mean."""
+    together = {"gbit_per_s": sum, "messages_per_s": sum, "rtt_ns_p50": statistics.mean}
+    return {field: of(flow[field] for flow in flows) for field, of in together.items() if field in flows[0]}
 
 
 def local(name, *arguments, cores=None):

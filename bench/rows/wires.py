@@ -1,5 +1,7 @@
 """What lies between the two ends: the arguments of bench/veth.sh for each wire."""
 
+import os
+
 # The wire of a third namespace: from one end to the other, so 10 ms there and back.
 DELAY_MS = 5
 
@@ -7,16 +9,16 @@ DELAY_MS = 5
 class Wire:
     """One kind of wire. `veth` is None where a row needs no namespaces at all."""
 
-    def __init__(self, title, veth, mtu=1500, carry=None, priority=None):
+    def __init__(self, title, veth, mtu=1500, carry=None, priority=None, cores=None):
         self.title, self.veth, self.mtu, self.carry = title, veth, mtu, carry
-        # Real-time priority of the ends, where it is not to be as asked for.
-        self.priority = priority
+        # Real-time priority and cores of the ends, where they are not to be as asked for.
+        self.priority, self.cores = priority, cores
 
     def arguments(self, wire_program, priority, cores):
         """For bench/veth.sh."""
         carry = ["--wire", f"{wire_program} {self.carry}"] if self.carry is not None else []
         priority = priority if self.priority is None else self.priority
-        return [*self.veth, "--mtu", str(self.mtu), *carry, "--priority", str(priority), "--cores", cores]
+        return [*self.veth, "--mtu", str(self.mtu), *carry, "--priority", str(priority), "--cores", self.cores or cores]
 
 
 def far(rate_mbit, loss=0, priority=None):
@@ -40,5 +42,10 @@ SHARED = {"shared": far(1000, priority=0)}
 # What forwards runs on whichever core is free.
 BETWEEN = {f"between-{setting}": Wire(f"A way through a third namespace, offloads {setting}", ["--between", "--offloads", setting])
            for setting in ("on", "cut")}
+# Each end on half of the cores; several threads of one core are not to keep each other from it.
+HALF = max(1, (os.cpu_count() or 1) // 2)
+HALVES = {f"halves-{setting}": Wire(f"Each end on {HALF} cores, offloads {setting}", ["--offloads", setting], priority=0,
+                                    cores=f"0-{HALF - 1},{HALF}-{2 * HALF - 1}")
+          for setting in ("on", "cut", "off")}
 NONE = {"none": Wire("Within one process", None)}
-ALL = {**OFFLOADS, **CUT, **JUMBO, **NEAR_LOSS, **FAR_LOSS, **SHARED, **BETWEEN, **NONE}
+ALL = {**OFFLOADS, **CUT, **JUMBO, **NEAR_LOSS, **FAR_LOSS, **SHARED, **BETWEEN, **HALVES, **NONE}

@@ -2,7 +2,7 @@
 //!
 //! The CDP papers measure the receiving side "assuming that the underlying network link has infinite bandwidth"; this is
 //! that link. Between two loads a thread that receives sleeps in [`Link::recv`], so that it takes no processor from the
-//! thread that makes the next load.
+//! thread that makes the next load; it is awake when that comes, or the wakes would be measured.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Debug, Formatter};
@@ -42,8 +42,8 @@ struct Load {
     packets: VecDeque<Received>,
     /// When a receiver came for more and found nothing, and none waits that was taken: everything has been worked off.
     done_at: Option<Instant>,
-    /// Nobody sleeps here any more.
-    is_closed: bool,
+    /// Nobody sleeps here: the next load is about to come, or none does any more.
+    is_awake: bool,
 }
 
 impl Feed {
@@ -52,7 +52,7 @@ impl Feed {
     /// # Errors
     /// When the process has no descriptor left.
     pub fn new(local: SocketAddr) -> io::Result<Self> {
-        let load = Mutex::new(Load { packets: VecDeque::new(), done_at: None, is_closed: false });
+        let load = Mutex::new(Load { packets: VecDeque::new(), done_at: None, is_awake: false });
         let maker = std::thread::current().id();
         let (filled, emptied, ready) = (Condvar::new(), Condvar::new(), Waker::new()?);
         Ok(Self {
@@ -75,8 +75,7 @@ impl Feed {
     /// No more loads come: no receiver sleeps here any more, where it would hold up the engine's end, and nobody asks any
     /// more when this returns.
     pub fn close(&self) {
-        lock(&self.load).is_closed = true;
-        self.filled.notify_all();
+        self.awaken();
         *self.waiting.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
@@ -85,10 +84,16 @@ impl Feed {
         waiting.as_ref().is_some_and(|waiting| waiting() > 0)
     }
 
+    /// Who sleeps here wakes, and nobody falls asleep before the next load.
+    pub fn awaken(&self) {
+        lock(&self.load).is_awake = true;
+        self.filled.notify_all();
+    }
+
     /// Packets that are there at once.
     pub fn fill(&self, packets: VecDeque<Received>) {
         let mut load = lock(&self.load);
-        *load = Load { packets, done_at: None, is_closed: false };
+        *load = Load { packets, done_at: None, is_awake: false };
         // Under the lock, or it could come after everything is worked off.
         self.ready.wake();
         self.filled.notify_all();
@@ -117,7 +122,7 @@ impl Link for Feed {
     fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         let mut load = lock(&self.load);
         if load.packets.is_empty() {
-            if load.is_closed || self.is_waited_for() {
+            if load.is_awake || self.is_waited_for() {
                 return Ok(0);
             }
             if load.done_at.is_none() {

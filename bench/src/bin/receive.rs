@@ -26,6 +26,8 @@ use weft_wire::{Encapsulation, Packet};
 const MESSAGES: usize = 64;
 /// Loads before those that count.
 const WARM_UP: usize = 3;
+/// In which all threads that receive wake.
+const AWAKENING: Duration = Duration::from_micros(500);
 /// Rounds of packets there and back in which every connection must be open.
 const OPENING_ROUNDS: usize = 100;
 /// The peer of connection n has this UDP port and n; addresses of a network that nobody has.
@@ -224,6 +226,8 @@ impl Bench {
             }
         }
         let count = loads.iter().map(|load| load.len() as u64).sum();
+        self.feeds.iter().for_each(|feed| feed.awaken());
+        std::thread::sleep(AWAKENING);
         let started = Instant::now();
         for (feed, load) in self.feeds.iter().zip(loads) {
             feed.fill(load);
