@@ -9,7 +9,8 @@ use std::fmt::{self, Debug, Formatter};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
@@ -23,9 +24,32 @@ const NAP: Duration = Duration::from_millis(1);
 /// Tells how many packets were taken and are not worked off.
 type Waiting = Box<dyn Fn() -> usize + Send + Sync>;
 
+/// Opens for the loads of several feeds at the same moment, when all threads that receive are awake.
+#[derive(Debug, Default)]
+pub struct Gate(AtomicBool);
+
+impl Gate {
+    /// What was laid ready comes, from when this returns.
+    pub fn open(&self) -> Instant {
+        let now = Instant::now();
+        self.0.store(true, Ordering::Release);
+        now
+    }
+
+    /// What is laid ready from now on waits.
+    pub fn shut(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+
+    fn is_open(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// The link: a queue of packets that came, and what was sent.
 pub struct Feed {
     local: SocketAddr,
+    gate: Arc<Gate>,
     /// Who makes the packets, and never waits for them.
     maker: ThreadId,
     load: Mutex<Load>,
@@ -42,21 +66,22 @@ struct Load {
     packets: VecDeque<Received>,
     /// When a receiver came for more and found nothing, and none waits that was taken: everything has been worked off.
     done_at: Option<Instant>,
-    /// Nobody sleeps here: the next load is about to come, or none does any more.
-    is_awake: bool,
+    /// Nobody sleeps here any more.
+    is_closed: bool,
 }
 
 impl Feed {
-    /// An empty link; this thread makes what comes by it.
+    /// An empty link; this thread makes what comes by it while the gate is open.
     ///
     /// # Errors
     /// When the process has no descriptor left.
-    pub fn new(local: SocketAddr) -> io::Result<Self> {
-        let load = Mutex::new(Load { packets: VecDeque::new(), done_at: None, is_awake: false });
+    pub fn new(local: SocketAddr, gate: Arc<Gate>) -> io::Result<Self> {
+        let load = Mutex::new(Load { packets: VecDeque::new(), done_at: None, is_closed: false });
         let maker = std::thread::current().id();
         let (filled, emptied, ready) = (Condvar::new(), Condvar::new(), Waker::new()?);
         Ok(Self {
             local,
+            gate,
             maker,
             load,
             filled,
@@ -75,7 +100,8 @@ impl Feed {
     /// No more loads come: no receiver sleeps here any more, where it would hold up the engine's end, and nobody asks any
     /// more when this returns.
     pub fn close(&self) {
-        self.awaken();
+        lock(&self.load).is_closed = true;
+        self.filled.notify_all();
         *self.waiting.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
@@ -84,16 +110,10 @@ impl Feed {
         waiting.as_ref().is_some_and(|waiting| waiting() > 0)
     }
 
-    /// Who sleeps here wakes, and nobody falls asleep before the next load.
-    pub fn awaken(&self) {
-        lock(&self.load).is_awake = true;
-        self.filled.notify_all();
-    }
-
-    /// Packets that are there at once.
+    /// Packets that are there at once. Who sleeps here wakes.
     pub fn fill(&self, packets: VecDeque<Received>) {
         let mut load = lock(&self.load);
-        *load = Load { packets, done_at: None, is_awake: false };
+        *load = Load { packets, done_at: None, is_closed: false };
         // Under the lock, or it could come after everything is worked off.
         self.ready.wake();
         self.filled.notify_all();
@@ -121,8 +141,11 @@ impl Feed {
 impl Link for Feed {
     fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         let mut load = lock(&self.load);
+        if !load.packets.is_empty() && !self.gate.is_open() {
+            return Ok(0);
+        }
         if load.packets.is_empty() {
-            if load.is_awake || self.is_waited_for() {
+            if load.is_closed || self.is_waited_for() {
                 return Ok(0);
             }
             if load.done_at.is_none() {

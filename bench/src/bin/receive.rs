@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use clap::Parser;
 use weft_base::{Address, FlowKey, NodeId, Port, Seq, Service};
 use weft_bench::Report;
-use weft_bench::feed::Feed;
+use weft_bench::feed::{Feed, Gate};
 use weft_engine::{Engine, Gather, Scheme, Settings, Slot, Workers, congestion};
 use weft_link::{Link, Received};
 use weft_proto::{Config, Connection, RecvError, Secret, State};
@@ -119,6 +119,7 @@ struct Peer {
 
 struct Bench {
     engine: Arc<Engine>,
+    gate: Arc<Gate>,
     feeds: Vec<Arc<Feed>>,
     peers: Vec<Peer>,
     slots: Vec<Arc<Slot>>,
@@ -130,7 +131,8 @@ impl Bench {
         let local = |port: usize| {
             SocketAddr::from((Ipv4Addr::new(127, 78, 0, 1), u16::try_from(port + 1).unwrap_or(1)))
         };
-        let feeds = (0..arguments.ports).map(|port| Feed::new(local(port)).map(Arc::new));
+        let gate = Arc::new(Gate::default());
+        let feeds = (0..arguments.ports).map(|port| Feed::new(local(port), gate.clone()).map(Arc::new));
         let feeds = feeds.collect::<Result<Vec<_>, _>>()?;
         let engine = Arc::new(Engine::open(Settings {
             links: feeds.iter().map(|feed| feed.clone() as Arc<dyn Link>).collect(),
@@ -160,7 +162,7 @@ impl Bench {
         let peers =
             (0..arguments.connections).map(|number| peer(&engine, server, &config, number, arguments.ports));
         let peers = peers.collect::<Option<Vec<_>>>().ok_or("no address")?;
-        let mut bench = Self { engine, feeds, peers, slots: Vec::new() };
+        let mut bench = Self { engine, gate, feeds, peers, slots: Vec::new() };
         for _ in 0..OPENING_ROUNDS {
             bench.deliver(usize::MAX);
             bench.hear();
@@ -226,12 +228,12 @@ impl Bench {
             }
         }
         let count = loads.iter().map(|load| load.len() as u64).sum();
-        self.feeds.iter().for_each(|feed| feed.awaken());
-        std::thread::sleep(AWAKENING);
-        let started = Instant::now();
+        self.gate.shut();
         for (feed, load) in self.feeds.iter().zip(loads) {
             feed.fill(load);
         }
+        std::thread::sleep(AWAKENING);
+        let started = self.gate.open();
         let done = self.feeds.iter().map(|feed| feed.wait()).max().unwrap_or(started);
         (count, done - started)
     }
