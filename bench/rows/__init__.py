@@ -14,6 +14,8 @@ KINDS = {"cubic": "cubic", "model": "bbr"}
 TERMS = 5
 # Round trips of each of several clients.
 PINGS = 10_000
+# A server as it is by default where there are two cores.
+ONE_PORT = ["--ports", "1"]
 # Lines of 64 bytes of code that a round trip over bare sockets has at either end.
 CODE_LINES = [64, 128, 192, 256, 384, 512]
 # Before each send and behind it: a short way for lone messages, with the rest of the work behind it.
@@ -33,7 +35,7 @@ class Row:
 
 
 def all_rows():
-    return [*bulk(), *messages(), *pings(), *code(), *loss(), *fairness(), *forwarded(), *peers(), *look_up(), *receive()]
+    return [*bulk(), *messages(), *pings(), *code(), *loss(), *fairness(), *forwarded(), *peers(), *connections(), *look_up(), *receive()]
 
 
 def bulk():
@@ -162,25 +164,41 @@ def forwarded():
 def peers():
     """A server on half of the cores and its clients on the other half, each a process and a node of its own."""
     tests = {
-        "bulk": (GBIT, ["tcp", "--size", "131072"], lambda bench: (Weft.load(bench.seconds, WEFT_PORT), Weft.rates)),
-        "messages-64": (MESSAGES, ["tcp", "--size", "64"],
-                        lambda bench: (Weft.load(bench.seconds, WEFT_PORT, "--datagram", "--size", "64"), Weft.rates)),
+        "bulk": (GBIT, ["tcp", "--size", "131072"], load()),
+        "messages-64": (MESSAGES, ["tcp", "--size", "64"], load("--datagram", "--size", "64")),
         "ping": (RTT, ["tcp-ping", "--size", "64", "--spin"],
                  lambda bench: (["ping", "--flood", "--count", str(PINGS), "--size", "64", "--spin-time", "1s"], Weft.round_trip)),
     }
     for test, (metric, rival, client) in tests.items():
         for count in doubled(wires.HALF):
-            def weft(*options, count=count, client=client):
-                return Weft.peers(count, options, client)
-
-            ports, workers = ["--ports", str(count)], ["--workers", str(count)]
+            each = ["--ports", str(count), "--workers", str(count)]
             yield Row(f"peers-{test}-{count}", wires.HALVES, [metric], "tcp", {
                 "tcp": beside(*[kernel(*rival)] * count, of=total),
-                "weft": weft(),
-                "weft-ports": weft(*ports),
-                "weft-workers": weft(*workers),
-                "weft-ports-workers": weft(*ports, *workers),
+                "weft": Weft.peers(count, [], client),
+                "weft-one-port": Weft.peers(count, ONE_PORT, client),
+                "weft-workers": Weft.peers(count, each, client),
             })
+
+
+def connections():
+    """One node with several connections to another, each end on half of the cores; TCP's are of a process each."""
+    tests = {
+        "bulk": (GBIT, ["tcp", "--size", "131072"], []),
+        "messages-64": (MESSAGES, ["tcp", "--size", "64"], ["--datagram", "--size", "64"]),
+    }
+    for test, (metric, rival, options) in tests.items():
+        for count in doubled(wires.HALF):
+            several = [*options, "--parallel", str(count)]
+            yield Row(f"connections-{test}-{count}", wires.HALVES, [metric], "tcp", {
+                "tcp": beside(*[kernel(*rival)] * count, of=total),
+                "weft": Weft.peers(1, [], load(*several)),
+                "weft-one-port": Weft.peers(1, ONE_PORT, load(*several, "--source-ports", "0")),
+            })
+
+
+def load(*options):
+    """What a client of `Weft.peers` does."""
+    return lambda bench: (Weft.load(bench.seconds, WEFT_PORT, *options), Weft.rates)
 
 
 def doubled(most):

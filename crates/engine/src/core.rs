@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use weft_base::Port as CdpPort;
+use weft_base::{NodeId, Port as CdpPort};
 use weft_proto::Config;
 use weft_proto::limiter::EchoResetLimiter;
 use weft_sync::scheduler::Driver;
@@ -40,7 +40,9 @@ pub(crate) struct Core {
     pub(crate) quiet: QuietList<Slot>,
     /// The settings of the last connect; those of the next with the same share them.
     pub(crate) last_config: SpinLock<Option<Arc<Config>>>,
-    /// The port the next connect goes out by.
+    /// The first of the ports that only connections of this node go by; none if it is the number of all.
+    pub(crate) first_source: usize,
+    /// How many connects have chosen a port.
     pub(crate) next_port: AtomicUsize,
     /// Longest spin of a blocked thread.
     pub(crate) spin_max: Duration,
@@ -54,6 +56,14 @@ impl Core {
     pub(crate) fn port(&self, index: usize) -> &Port {
         // A slot's home is always the index of a port, and there is at least one.
         self.ports.get(index).unwrap_or(&self.ports[0])
+    }
+
+    /// The port that a connection to `node` goes out by, in turn. A node of the cluster answers to our address there
+    /// ([CDP-ENC-6]), whatever port it was asked by.
+    pub(crate) fn port_to(&self, node: NodeId) -> usize {
+        let (first, all) = (self.first_source, self.ports.len());
+        let ports = if first == all || self.directory.is_peer(node) { 0..first } else { first..all };
+        ports.start + self.next_port.fetch_add(1, Ordering::Relaxed) % ports.len()
     }
 
     /// The settings as many connections share them.

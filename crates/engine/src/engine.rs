@@ -87,6 +87,8 @@ impl Engine {
             .enumerate()
             .map(|(index, (link, workers))| Port::new(index, link, now, settings.spin, workers))
             .collect::<io::Result<Box<[Port]>>>()?;
+        let sources = if settings.links.is_empty() { settings.source_ports } else { 0 };
+        let first_source = ports.len() - sources;
         let table = settings.scheme.table(hash_key()?, Limits::default());
         let resets = Mutex::new(EchoResetLimiter::new(random::u64()?));
         let core = Arc::new_cyclic(|core| Core {
@@ -101,6 +103,7 @@ impl Engine {
             resets_sent: 0.into(),
             quiet: QuietList::new(settings.quiet_max),
             last_config: SpinLock::default(),
+            first_source,
             next_port: 0.into(),
             spin_max: settings.spin,
             is_down: false.into(),
@@ -295,5 +298,8 @@ fn links(settings: &Settings) -> io::Result<Vec<Arc<dyn Link>>> {
     }
     let options = UdpOptions { buffer_bytes: settings.socket_buffer_bytes, ..UdpOptions::default() };
     let group = Udp::bind_group(settings.bind, settings.ports.max(1), &options)?;
-    Ok(group.into_iter().map(|link| Arc::new(link) as Arc<dyn Link>).collect())
+    let any = SocketAddr::new(settings.bind.ip(), 0);
+    let sources = (0..settings.source_ports).map(|_| Udp::bind_with(any, &options));
+    let links = group.into_iter().map(Ok).chain(sources);
+    links.map(|link| link.map(|link| Arc::new(link) as Arc<dyn Link>)).collect()
 }

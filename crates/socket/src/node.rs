@@ -167,6 +167,7 @@ pub struct NodeBuilder {
     links: Vec<Arc<dyn Link>>,
     peers: Vec<(NodeId, SocketAddr)>,
     ports: usize,
+    source_ports: usize,
     scheme: Scheme,
     workers: Workers,
     spin: Option<Duration>,
@@ -204,9 +205,35 @@ impl NodeBuilder {
     /// How many UDP sockets share the bound address (SO_REUSEPORT), each with turns of its own. Default 1.
     ///
     /// The kernel gives all packets of one remote address and UDP port to one of them, so they share the work of a node
-    /// with many peers, and not that of one with many connections to one peer, which several [workers](Self::workers) share.
+    /// with many peers, and not that of one with many connections to one peer, unless that has [source ports](Self::source_ports);
+    /// several [workers](Self::workers) share it too. Who waits for a connection serves the port that it comes by.
     pub fn ports(mut self, ports: usize) -> Self {
         self.ports = ports;
+        self
+    }
+
+    /// As many [ports](Self::ports) as let a server with many peers use the cores that this process may run on: one on fewer than four,
+    /// else two for each core and 32 at most, as few peers are then likely to share one.
+    pub fn ports_by_cores(self) -> Self {
+        let cores = cores();
+        self.ports(if cores < MANY_CORES { 1 } else { (2 * cores).min(PORTS_ENOUGH) })
+    }
+
+    /// A [source port](Self::source_ports) for each of so many connections to one peer, 64 at most; none for fewer than two, nor where this
+    /// process may run on fewer than four cores.
+    pub fn source_ports_by_cores(self, connections: usize) -> Self {
+        let is_worth_it = connections > 1 && cores() >= MANY_CORES;
+        self.source_ports(if is_worth_it { connections.min(SOURCE_PORTS_ENOUGH) } else { 0 })
+    }
+
+    /// How many UDP sockets with a port number of their own connections of this node go out by in turn (CDP-ENC-7). Default 0:
+    /// they go out by the bound address.
+    ///
+    /// Several connections to one peer then come by several ports of both nodes, and by several queues of their network cards,
+    /// so that the threads which wait for them share the work. Those to nodes of the cluster go out by the bound address, as
+    /// these answer to no other (CDP-ENC-6).
+    pub fn source_ports(mut self, ports: usize) -> Self {
+        self.source_ports = ports;
         self
     }
 
@@ -342,6 +369,7 @@ impl NodeBuilder {
         settings.links = self.links;
         settings.peers = self.peers;
         settings.ports = self.ports.max(1);
+        settings.source_ports = self.source_ports;
         settings.scheme = self.scheme;
         settings.workers = self.workers;
         settings.mode = self.mode.unwrap_or(file.mode);
@@ -355,6 +383,18 @@ impl NodeBuilder {
         let engine = convert::open(settings, bind)?;
         Ok(Node { engine: Arc::new(engine) })
     }
+}
+
+/// Cores below which one port is as good as several.
+const MANY_CORES: usize = 4;
+/// Ports beyond which more make hardly a difference.
+const PORTS_ENOUGH: usize = 32;
+
+const SOURCE_PORTS_ENOUGH: usize = 64;
+
+/// Cores that this process may run on.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// The words of the control socket.

@@ -4,6 +4,7 @@
 #[allow(dead_code, reason = "each test file uses its part")]
 mod common;
 
+use std::collections::HashSet;
 use std::thread;
 
 use common::{PATIENCE, loopback, node, pattern};
@@ -113,6 +114,64 @@ fn a_peer_keeps_to_its_port() {
         let used = packets_in(node).iter().filter(|&&packets| packets > 0).count();
         assert_eq!(used, 1, "{:?}", packets_in(node));
     }
+}
+
+/// [CDP-ENC-7] Connections to one peer come by several ports of both, and so do answers; each has all of its bytes, in order.
+#[test]
+fn connections_of_one_node_go_out_by_ports_of_their_own() {
+    let server = with_ports(8);
+    let sources = 6;
+    let client = Node::builder().bind(loopback()).source_ports(sources).open().unwrap();
+    let listener = server.listen(0, &Options::stream()).unwrap();
+    let target = (server.underlay(), listener.local_address().port);
+    let pairs: Vec<(Socket, Socket)> = (0..2 * sources)
+        .map(|_| {
+            let connected = client.connect(target, &Options::stream()).unwrap();
+            (connected, listener.accept_timeout(PATIENCE).unwrap())
+        })
+        .collect();
+    thread::scope(|scope| {
+        for (number, (connected, accepted)) in pairs.iter().enumerate() {
+            for socket in [connected, accepted] {
+                socket.set_recv_timeout(Some(PATIENCE));
+            }
+            scope.spawn(move || {
+                echo(accepted);
+                assert!(accepted.close_timeout(PATIENCE).unwrap().is_clean());
+            });
+            scope.spawn(move || {
+                round_trip(connected, 40_000 + 777 * number);
+                assert!(connected.close_timeout(PATIENCE).unwrap().is_clean());
+            });
+        }
+    });
+    let ports = client.stats().ports;
+    assert_eq!(ports[0].underlay, client.underlay());
+    let numbers: HashSet<u16> = ports.iter().map(|port| port.underlay.port()).collect();
+    assert_eq!(numbers.len(), 1 + sources);
+    assert!(packets_in(&client)[0] == 0 && packets_in(&client)[1..].iter().all(|&packets| packets > 0));
+    let used = packets_in(&server).iter().filter(|&&packets| packets > 0).count();
+    // That six UDP ports all meet one port of eight happens once in thirty thousand times.
+    assert!(used >= 2, "{:?}", packets_in(&server));
+    assert_eq!((server.stats().dropped(), client.stats().dropped()), (0, 0));
+}
+
+/// [CDP-ENC-6] A node that the cluster names answers to the address that the cluster gives, so connections to it go out by that.
+#[test]
+fn connections_to_named_peers_go_out_by_the_bound_address() {
+    let server = node();
+    let peer = (server.id(), server.underlay());
+    let client = Node::builder().bind(loopback()).source_ports(3).peer(peer.0, peer.1).open().unwrap();
+    let listener = server.listen(0, &Options::datagram()).unwrap();
+    for _ in 0..4 {
+        let connected =
+            client.connect((peer.0, listener.local_address().port), &Options::datagram()).unwrap();
+        let accepted = listener.accept_timeout(PATIENCE).unwrap();
+        connected.send(b"to there").unwrap();
+        assert_eq!(accepted.recv_message().unwrap().to_vec(), b"to there");
+    }
+    assert_eq!(packets_in(&client).iter().filter(|&&packets| packets > 0).count(), 1);
+    assert!(packets_in(&client)[0] > 0);
 }
 
 #[test]

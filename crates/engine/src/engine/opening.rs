@@ -85,7 +85,7 @@ impl Engine {
         }
         let (node, way) = self.locate(target)?;
         let remote = Address { node, port: target.port };
-        let home = self.core.next_port.fetch_add(1, Ordering::Relaxed) % self.core.ports.len();
+        let home = self.core.port_to(node);
         let near = match &way {
             Way::Direct(at) => self.core.near_window(*at, &config),
             Way::Side(_) => None,

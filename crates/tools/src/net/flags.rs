@@ -41,13 +41,27 @@ pub struct NodeFlags {
 
     /// Sockets or rings that share what arrives, each served by a thread of its own where there are as many workers
     ///
-    /// All that one peer sends comes by one of them, so they share the work of a node with many peers.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_ports,
+    /// All that comes from one UDP port of one peer comes by one of them, so they share the work of a node with many peers. [default: 1,
+    /// and on hosts with four cores or more two for each core, 32 at most, for who listens outside of a job]
+    #[arg(long, value_name = "N", value_parser = parse_ports, hide_default_value = true,
         conflicts_with_all = ["pcap", "trace", "fault", "fault_in"])]
-    pub ports: usize,
+    pub ports: Option<usize>,
+
+    /// UDP ports that connections of this node go out by in turn, beside the one it is bound to
+    ///
+    /// Connections to one peer then share several cores of both hosts, and queues of their network cards, instead of one. Nodes of a
+    /// cluster and ranks of a job answer to the bound port alone, so connections to them go out by that. [default: 0, and for `perf
+    /// --parallel` on hosts with four cores or more one for each connection, 64 at most]
+    #[arg(long, value_name = "N", value_parser = parse_additional, hide_default_value = true,
+        conflicts_with_all = ["pcap", "trace", "fault", "fault_in", "link"])]
+    pub source_ports: Option<usize>,
+
+    /// Connections to one peer that the command is about to make, where it knows.
+    #[arg(skip)]
+    pub connections: usize,
 
     /// Threads that do nothing but move packets
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse_workers)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse_additional)]
     pub workers: usize,
 
     /// How long a waiting thread polls before it sleeps, such as 50us [default: 50us]
@@ -274,9 +288,10 @@ fn parse_ports(text: &str) -> Result<usize, String> {
     }
 }
 
-fn parse_workers(text: &str) -> Result<usize, String> {
+/// As many workers, or ports that may be none.
+fn parse_additional(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(workers) if workers <= PORTS_MAX => Ok(workers),
+        Ok(count) if count <= PORTS_MAX => Ok(count),
         _ => Err(format!("give 0 to {PORTS_MAX}")),
     }
 }

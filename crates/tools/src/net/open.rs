@@ -11,7 +11,7 @@ use weft_base::{NodeId, limits};
 use weft_launch::{Job, Place};
 use weft_link::{Ethernet, EthernetOptions, Fault, FaultCounts, Faults, Link, Pcap, Trace, Udp, UdpOptions};
 use weft_route::{Cluster, Member};
-use weft_socket::{Node, OpenError};
+use weft_socket::{Node, NodeBuilder, OpenError};
 
 use super::{LinkChoice, NodeFlags, ThisCluster, job};
 use crate::exit::{Code, Failure, cause};
@@ -69,6 +69,19 @@ impl Deref for LocalNode {
     }
 }
 
+/// The UDP ports of a node with this role, or of a rank of a job.
+fn udp_ports(builder: NodeBuilder, flags: &NodeFlags, role: Option<Role>) -> NodeBuilder {
+    let builder = match (flags.ports, role) {
+        (Some(ports), _) => builder.ports(ports),
+        (None, Some(Role::Server)) => builder.ports_by_cores(),
+        (None, _) => builder,
+    };
+    match flags.source_ports {
+        Some(ports) => builder.source_ports(ports),
+        None => builder.source_ports_by_cores(flags.connections),
+    }
+}
+
 impl LocalNode {
     /// Opens the node of `command` that `flags` describe. In a job it is a rank, and is to [`LocalNode::join`].
     ///
@@ -84,7 +97,7 @@ impl LocalNode {
         };
         let bind =
             flags.bind.map_or_else(|| job.bind(false).map_err(|error| told(Code::Address, &error)), Ok)?;
-        Self::open_at(flags, bind, command, Some(job), None)
+        Self::open_at(flags, None, bind, command, Some(job), None)
     }
 
     /// As [`LocalNode::open`], as a node of `cluster` if there is one.
@@ -97,12 +110,14 @@ impl LocalNode {
         let own = cluster.map(|cluster| cluster.own(flags.node.as_ref())).transpose()?.flatten();
         let bind = flags.bind.or_else(|| own.and_then(Member::bind_address));
         let place = cluster.map(|cluster| (cluster, own.map(|own| own.node)));
-        Self::open_at(flags, bind.unwrap_or(role.default_address()), command, None, place)
+        let bind = bind.unwrap_or(role.default_address());
+        Self::open_at(flags, Some(role), bind, command, None, place)
     }
 
-    /// As [`LocalNode::open`], at `bind` and as a rank of `job`.
+    /// As [`LocalNode::open`], at `bind` and as a rank of `job`, which has no other role.
     pub(super) fn open_at(
         flags: &NodeFlags,
+        role: Option<Role>,
         bind: SocketAddr,
         command: &str,
         job: Option<Job>,
@@ -144,9 +159,10 @@ impl LocalNode {
                 opened = Wrapped::around(flags, bind)?;
                 builder = builder.link(opened.link.take().ok_or_else(|| bind_failure(bind, "no link"))?);
             }
-            LinkChoice::Udp => builder = builder.ports(flags.ports),
+            LinkChoice::Udp => builder = udp_ports(builder, flags, role),
             LinkChoice::Packet(interface) => {
-                let group = Ethernet::open_group(interface, flags.ports, &EthernetOptions::default());
+                let group =
+                    Ethernet::open_group(interface, flags.ports.unwrap_or(1), &EthernetOptions::default());
                 for link in group.map_err(|error| told(Code::Address, &error))? {
                     builder = builder.link(Arc::new(link));
                 }

@@ -53,7 +53,7 @@ pub fn reach(
         || job.bind(!is_rank_name(&target.host)).map_err(|error| told(Code::Address, &error)),
         Ok,
     )?;
-    let local = LocalNode::open_at(node, bind, command, Some(job), None)?;
+    let local = LocalNode::open_at(node, None, bind, command, Some(job), None)?;
     let places = local.join()?;
     let is_told = peer.peer_node.is_some() || peer.peer_underlay.is_some();
     if let Some(place) = find(&places, target)?.filter(|_| !is_told) {

@@ -17,7 +17,7 @@ use super::report::{Interval, Report, Test};
 use super::traffic::Flow;
 use crate::cpu::CpuTime;
 use crate::exit::{Code, Failure, peer_cause};
-use crate::net::{self, ListenPort, Reached};
+use crate::net::{self, ListenPort, NodeFlags, Reached};
 use crate::target::Target;
 use crate::{say, signal};
 
@@ -34,7 +34,9 @@ pub(super) fn run(args: &Args, target: &Target) -> Result<(), Failure> {
     request.check().map_err(|why| Failure::new(Code::Usage, why, "look at `weft perf --help`"))?;
     let target = &with_port_of(args, target);
     let default_port = Port::new(net::PERF_PORT).unwrap_or(Port::ECHO);
-    let Reached { local, peer, at } = net::reach(target, default_port, &args.peer, &args.node, "perf")?;
+    let connections = usize::try_from(args.parallel).unwrap_or(usize::MAX);
+    let node = NodeFlags { connections, ..args.node.clone() };
+    let Reached { local, peer, at } = net::reach(target, default_port, &args.peer, &node, "perf")?;
     let client = Client { args, node: &local.node, peer, at, target, request };
     let report = client.test();
     local.shutdown();
