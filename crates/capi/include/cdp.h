@@ -78,6 +78,8 @@ int cdp_addr_text(const struct cdp_addr *addr, char *text, size_t len);
 #define CDP_NODE_SPIN 2    /* dedicated workers poll without ever sleeping */
 #define CDP_NODE_NO_SPIN 4 /* callers that wait sleep at once; spin_us means nothing */
 #define CDP_NODE_OPEN 8    /* take packets from any node; without both flags the cluster file says, else open */
+#define CDP_NODE_PORTS_BY_CORES 16 /* ports, which is 0 then: 1 on fewer than four cores, else two for each core and 32 at
+                              most, so that a server with many peers uses them */
 
 /* How a node's table of connections is locked. */
 #define CDP_SCHEME_DEFAULT 0 /* the one that measured best */
@@ -96,6 +98,9 @@ struct cdp_node_config {
     uint32_t linger_ms;       /* how long the end of the process waits for connections to close; 0: 2000 */
     uint32_t scheme;          /* CDP_SCHEME_... */
     uint32_t spin_us;         /* longest time a waiting caller polls before it sleeps; 0: 50 */
+    uint32_t source_ports;    /* UDP ports of their own that connects go out by in turn (CDP-ENC-7), so that several connections
+                                 to one peer share the cores of both; 0: none, they go out by the bound one */
+    uint32_t reserved;        /* 0 */
     uint64_t memory_bytes;    /* memory that may be promised to peers (CDP-LIM-13); 0: half of the machine's */
     uint64_t socket_buffer_bytes; /* wanted for either buffer of the kernel of each UDP socket; 0: 8 MiB; without
                                  CAP_NET_ADMIN the kernel gives up to net.core.wmem_max and rmem_max */
@@ -105,7 +110,7 @@ struct cdp_node_config {
     const char *cluster;      /* path of the cluster file, docs/cluster.md; NULL: none */
     const char *name;         /* name or number of this node in the cluster file; NULL: see node */
 };
-#define CDP_NODE_CONFIG_INIT { sizeof(struct cdp_node_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL }
+#define CDP_NODE_CONFIG_INIT { sizeof(struct cdp_node_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL }
 
 /*
  * Opens the default node, on which cdp_socket() makes sockets. Without this call, the first cdp_socket() opens it with

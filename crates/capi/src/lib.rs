@@ -70,9 +70,10 @@ pub use fiber_objects::FIBER_OBJECT_SIZE;
 pub use fiber_once::{FiberOnce, fiber_once};
 pub use fiber_storage::{FIBER_KEYS_MAX, fiber_key_create, fiber_key_get, fiber_key_set};
 pub use node::{
-    CDP_NODE_DEFAULT, CDP_NODE_NO_SPIN, CDP_NODE_OPEN, CDP_NODE_SPIN, CDP_NODE_STRICT, CDP_SCHEME_COARSE,
-    CDP_SCHEME_DEFAULT, CDP_SCHEME_EPOCH, CDP_SCHEME_FINE, CdpNodeConfig, cdp_init, cdp_node_address,
-    cdp_node_close, cdp_node_mode, cdp_node_open, cdp_node_peer, cdp_node_resolve,
+    CDP_NODE_DEFAULT, CDP_NODE_NO_SPIN, CDP_NODE_OPEN, CDP_NODE_PORTS_BY_CORES, CDP_NODE_SPIN,
+    CDP_NODE_STRICT, CDP_SCHEME_COARSE, CDP_SCHEME_DEFAULT, CDP_SCHEME_EPOCH, CDP_SCHEME_FINE, CdpNodeConfig,
+    cdp_init, cdp_node_address, cdp_node_close, cdp_node_mode, cdp_node_open, cdp_node_peer,
+    cdp_node_resolve,
 };
 pub use options::{CDP_COALESCE_BUSY, CDP_COALESCE_OFF, CDP_CUBIC, CDP_FIXED, CDP_MODEL, OPTIONS, OptionRow};
 pub use socket::{

@@ -19,6 +19,8 @@ pub const CDP_NODE_SPIN: u32 = 2;
 pub const CDP_NODE_NO_SPIN: u32 = 4;
 /// Take packets from any node.
 pub const CDP_NODE_OPEN: u32 = 8;
+/// As many UDP sockets as let a server with many peers use the cores.
+pub const CDP_NODE_PORTS_BY_CORES: u32 = 16;
 /// The scheme that measured best.
 pub const CDP_SCHEME_DEFAULT: u32 = 0;
 /// The papers' coarse-grain lock.
@@ -27,6 +29,8 @@ pub const CDP_SCHEME_COARSE: u32 = 1;
 pub const CDP_SCHEME_FINE: u32 = 2;
 /// Searches take no lock.
 pub const CDP_SCHEME_EPOCH: u32 = 3;
+const FLAGS: u32 =
+    CDP_NODE_STRICT | CDP_NODE_SPIN | CDP_NODE_NO_SPIN | CDP_NODE_OPEN | CDP_NODE_PORTS_BY_CORES;
 /// The default node.
 pub const CDP_NODE_DEFAULT: c_int = 0;
 
@@ -53,6 +57,10 @@ pub struct CdpNodeConfig {
     pub scheme: u32,
     /// Longest time a waiting caller polls before it sleeps, in µs; 0 for 50.
     pub spin_us: u32,
+    /// UDP ports of their own that connects go out by in turn.
+    pub source_ports: u32,
+    /// 0.
+    pub reserved: u32,
     /// Bytes of memory that may be promised to peers; 0 for half of the machine's.
     pub memory_bytes: u64,
     /// Bytes wanted for either buffer of the kernel of each UDP socket; 0 for 8 MiB.
@@ -80,16 +88,28 @@ impl CdpNodeConfig {
                 size_of::<Self>()
             )));
         }
-        if self.flags & !(CDP_NODE_STRICT | CDP_NODE_SPIN | CDP_NODE_NO_SPIN | CDP_NODE_OPEN) != 0 {
+        if self.flags & !FLAGS != 0 {
             return Err(Failure::invalid(format!("flags {:#x} have a bit without a meaning", self.flags)));
+        }
+        if self.reserved != 0 {
+            return Err(Failure::invalid(format!("reserved is {}; it is to be 0", self.reserved)));
         }
         let count = |value: u32| usize::try_from(value).unwrap_or(usize::MAX);
         let mut builder = Node::builder()
             .spinning_workers(self.flags & CDP_NODE_SPIN != 0)
             .workers(count(self.workers))
-            .ports(count(self.ports).max(1))
+            .source_ports(count(self.source_ports))
             .linger(self.linger())
             .scheme(self.scheme()?);
+        builder = match (self.flags & CDP_NODE_PORTS_BY_CORES != 0, self.ports) {
+            (true, 0) => builder.ports_by_cores(),
+            (true, ports) => {
+                return Err(Failure::invalid(format!(
+                    "ports is {ports} beside CDP_NODE_PORTS_BY_CORES; it is to be 0"
+                )));
+            }
+            (false, ports) => builder.ports(count(ports).max(1)),
+        };
         // SAFETY: texts, by the contract of this function.
         builder = unsafe { self.in_cluster(builder) }?;
         if let Some(node) = (CdpAddr { node: self.node, ..CdpAddr::default() }).node()? {

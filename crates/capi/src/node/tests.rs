@@ -10,6 +10,8 @@ fn config() -> CdpNodeConfig {
         linger_ms: 0,
         scheme: 0,
         spin_us: 0,
+        source_ports: 0,
+        reserved: 0,
         memory_bytes: 0,
         socket_buffer_bytes: 0,
         bind: std::ptr::null(),
@@ -27,7 +29,9 @@ fn refusal(config: CdpNodeConfig) -> String {
 #[test]
 fn a_field_that_makes_no_sense_is_named() {
     assert!(refusal(CdpNodeConfig { size: 4, ..config() }).contains("size is 4"));
-    assert!(refusal(CdpNodeConfig { flags: 16, ..config() }).contains("0x10"));
+    assert!(refusal(CdpNodeConfig { flags: 32, ..config() }).contains("0x20"));
+    assert!(refusal(CdpNodeConfig { reserved: 7, ..config() }).contains("reserved is 7"));
+    assert!(refusal(CdpNodeConfig { flags: 16, ports: 3, ..config() }).contains("ports is 3"));
     assert!(refusal(CdpNodeConfig { scheme: 9, ..config() }).contains("scheme 9"));
     assert!(refusal(CdpNodeConfig { node: 0xFF_FFFF, ..config() }).contains("0xffffff"));
     assert!(refusal(CdpNodeConfig { bind: c"here".as_ptr(), ..config() }).contains("\"here\""));
