@@ -31,6 +31,7 @@ pub mod asynchronous;
 mod close;
 mod cluster;
 mod convert;
+mod cores;
 mod datagram;
 mod error;
 mod handle;
