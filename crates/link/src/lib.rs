@@ -35,6 +35,7 @@ pub mod probe;
 mod recv_batch;
 mod send_batch;
 mod sockopt;
+mod steer;
 mod sys;
 mod trace;
 pub mod udp;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use socket2::{Domain, Protocol, Socket, Type};
 use weft_link::{Link, RecvBatch, SendBatch, Udp, UdpOptions, wait};
 
 #[cfg(test)]
@@ -14,13 +15,18 @@ fn group(at: SocketAddr, count: usize) -> std::io::Result<Vec<Udp>> {
 /// Takes `count` packets from whichever link they come to: from where, and by which.
 #[cfg(test)]
 fn receive(group: &[Udp], count: usize) -> Vec<(SocketAddr, usize)> {
-    let fds: Vec<_> = group.iter().filter_map(Link::poll_fd).collect();
+    receive_into(group, &mut group.iter().map(|_| RecvBatch::new()).collect::<Vec<_>>(), count)
+}
+
+/// The same, with the batch that each link always has.
+#[cfg(test)]
+fn receive_into(group: &[Udp], batches: &mut [RecvBatch], count: usize) -> Vec<(SocketAddr, usize)> {
+    let fds: Vec<_> = group.iter().flat_map(|link| [link.poll_fd(), link.second_fd()]).flatten().collect();
     let mut arrived = Vec::new();
     while arrived.len() < count {
         assert_ne!(wait(&fds, Some(Duration::from_secs(60))).unwrap(), 0, "{} of {count}", arrived.len());
-        for (index, link) in group.iter().enumerate() {
-            let mut batch = RecvBatch::new();
-            link.recv(&mut batch).unwrap();
+        for (index, (link, batch)) in group.iter().zip(&mut *batches).enumerate() {
+            link.recv(batch).unwrap();
             arrived.extend(batch.drain().map(|packet| (packet.from, index)));
         }
     }
@@ -49,6 +55,101 @@ fn what_one_peer_sends_comes_by_one_link_and_many_peers_use_them_all() {
         let used: std::collections::HashSet<usize> = ways.values().copied().collect();
         assert_eq!((ways.len(), used.len()), (peers.len(), group.len()));
     }
+}
+
+/// Of one host, ports that follow each other meet different links.
+#[test]
+fn peers_of_a_host_are_dealt_by_their_ports() {
+    for at in ["127.0.0.1:0", "[::1]:0", "[::]:0"] {
+        let group = group(at.parse().unwrap(), 4).unwrap();
+        let to = SocketAddr::new("127.0.0.1".parse().unwrap(), group[0].info().local.port());
+        let (to, at) =
+            if at.starts_with("[::1]") { (group[0].info().local, at) } else { (to, "127.0.0.1:0") };
+        let peers: Vec<Udp> = (0..16).map(|_| Udp::bind(at.parse().unwrap()).unwrap()).collect();
+        peers.iter().for_each(|peer| send(peer, to));
+        let shifts = receive(&group, peers.len());
+        let shift = |(from, index): &(SocketAddr, usize)| (*index + 65536 - usize::from(from.port())) % 4;
+        assert!(shifts.iter().all(|way| shift(way) == shift(&shifts[0])), "{shifts:?}");
+    }
+}
+
+/// A connected socket that joins the group gets its peer's packets, and moves nobody else's.
+#[test]
+fn a_peer_that_earns_a_socket_of_its_own_leaves_others_where_they_are() {
+    for at in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0"] {
+        let group = group(at.parse().unwrap(), 4).unwrap();
+        let home: SocketAddr = at.replace("0.0.0.0", "127.0.0.1").parse().unwrap();
+        let to = SocketAddr::new(home.ip(), group[0].info().local.port());
+        let peers: Vec<Udp> = (0..32).map(|_| Udp::bind(home).unwrap()).collect();
+        let mut batches: Vec<_> = group.iter().map(|_| RecvBatch::new()).collect();
+        let mut ways = HashMap::new();
+        for favourite in [None, Some(0), Some(1), Some(2), Some(3)] {
+            if let Some(index) = favourite {
+                let at_it = |peer: &&Udp| ways.get(&peer.info().local) == Some(&index);
+                ping_pong(&group[index], &mut batches[index], to, peers.iter().find(at_it).unwrap());
+            }
+            for _ in 0..3 {
+                peers.iter().for_each(|peer| send(peer, to));
+                for (from, index) in receive_into(&group, &mut batches, peers.len()) {
+                    assert_eq!(*ways.entry(from).or_insert(index), index, "{from} changed its link");
+                }
+            }
+        }
+        assert!(group.iter().all(|link| link.second_fd().is_some()), "{at}");
+    }
+}
+
+/// A packet of 100 bytes.
+#[cfg(test)]
+fn send(link: &Udp, to: SocketAddr) {
+    let mut batch = SendBatch::new();
+    batch.push_slice(to, &[7; 100]);
+    assert_eq!(link.send(&mut batch).unwrap(), 1);
+}
+
+/// Lone packets to and fro, until `link` has a socket for them alone.
+#[cfg(test)]
+fn ping_pong(link: &Udp, here: &mut RecvBatch, at: SocketAddr, peer: &Udp) {
+    let mut there = RecvBatch::new();
+    for _ in 0..200 {
+        assert_eq!(link.recv(here).unwrap(), 0);
+        send(peer, at);
+        take_one(link, here);
+        send(link, peer.info().local);
+        take_one(peer, &mut there);
+    }
+    assert!(link.second_fd().is_some());
+}
+
+#[cfg(test)]
+fn take_one(link: &Udp, batch: &mut RecvBatch) {
+    loop {
+        let fds: Vec<_> = [link.poll_fd(), link.second_fd()].into_iter().flatten().collect();
+        assert_ne!(wait(&fds, Some(Duration::from_secs(60))).unwrap(), 0);
+        link.recv(batch).unwrap();
+        let count = batch.drain().count();
+        if count > 0 {
+            return assert_eq!(count, 1);
+        }
+    }
+}
+
+/// Between being bound and being connected it is one of the group.
+#[test]
+fn what_joins_a_group_gets_nothing() {
+    let home: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let group = group(home, 4).unwrap();
+    let to = group[0].info().local;
+    let peers: Vec<Udp> = (0..32).map(|_| Udp::bind(home).unwrap()).collect();
+    let ways = || {
+        peers.iter().for_each(|peer| send(peer, to));
+        receive(&group, peers.len()).into_iter().collect::<HashMap<_, _>>()
+    };
+    let before = ways();
+    let newcomer = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).unwrap();
+    newcomer.set_reuse_port(true).unwrap();
+    newcomer.bind(&to.into()).unwrap();
+    assert_eq!(ways(), before);
 }
 
 #[test]

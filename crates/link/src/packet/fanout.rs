@@ -6,12 +6,10 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::sockopt;
+use crate::{sockopt, steer};
 
 /// Where the last four bytes of the sender's address lie, counted from the start of the frame.
 const SENDER_AT: i32 = 8;
-/// An odd number without a pattern: 2^32 over the golden ratio.
-const SPREAD: u32 = 0x9E37_79B1;
 
 /// Makes the first socket a group, and the others its members. All of them hear the same frames already.
 pub(super) fn join(sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -34,17 +32,11 @@ fn enter(socket: BorrowedFd<'_>, flags: u32, group: u32) -> io::Result<()> {
 
 /// The kernel takes the result modulo the number of members.
 fn set_program(socket: BorrowedFd<'_>) -> io::Result<()> {
-    let step = |code: u32, k: u32| -> io::Result<libc::sock_filter> {
-        let code = u16::try_from(code).map_err(io::Error::other)?;
-        Ok(libc::sock_filter { code, jt: 0, jf: 0, k })
-    };
     let mut program = [
-        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, (libc::SKF_LL_OFF + SENDER_AT).cast_unsigned())?,
-        step(libc::BPF_ALU | libc::BPF_MUL | libc::BPF_K, SPREAD)?,
-        step(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K, 16)?,
-        step(libc::BPF_RET | libc::BPF_A, 0)?,
+        steer::word_at(libc::SKF_LL_OFF + SENDER_AT),
+        steer::with(libc::BPF_MUL, steer::SPREAD),
+        steer::with(libc::BPF_RSH, 16),
+        steer::answer(),
     ];
-    let len = u16::try_from(program.len()).map_err(io::Error::other)?;
-    let value = libc::sock_fprog { len, filter: program.as_mut_ptr() };
-    sockopt::set(socket, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, &value)
+    steer::set(socket, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, &mut program)
 }

@@ -139,18 +139,20 @@ impl Direct {
 
 /// A socket at the same address as `shared`, connected to `peer`: one that is not connected would take packets of all peers.
 fn open(shared: &Socket, local: SocketAddr, buffer_bytes: usize, peer: SocketAddr) -> io::Result<Socket> {
-    if shared.reuse_port()? {
-        // The port has several sockets, and the kernel spreads peers over them.
-        return Err(io::ErrorKind::Unsupported.into());
+    // In a group it gets nothing before it is connected (see `group`).
+    let is_grouped = shared.reuse_port()?;
+    if !is_grouped {
+        // Only for the moment of binding, and only for this user: nobody is to share the port afterwards.
+        shared.set_reuse_port(true)?;
     }
-    // Only for the moment of binding, and only for this user: nobody is to share the port afterwards.
-    shared.set_reuse_port(true)?;
     let socket = options::open(local, true).and_then(|socket| {
         socket.connect(&options::target(peer, local.is_ipv6()).into())?;
-        socket.set_reuse_port(false)?;
+        socket.set_reuse_port(is_grouped)?;
         Ok(socket)
     });
-    shared.set_reuse_port(false)?;
+    if !is_grouped {
+        shared.set_reuse_port(false)?;
+    }
     let socket = socket?;
     options::forbid_fragments(&socket, local.is_ipv6())?;
     options::enlarge_buffers(&socket, buffer_bytes);

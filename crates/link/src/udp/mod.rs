@@ -7,6 +7,7 @@
 mod address;
 mod contest;
 mod direct;
+mod group;
 mod options;
 mod origin;
 mod recv;
@@ -137,6 +138,10 @@ impl Udp {
         let mut group = vec![first];
         for _ in 1..count {
             group.push(Self::over(options::open(local, true)?, wanted)?);
+        }
+        if count > 1 && group::share(&group[0].socket, count).is_err() {
+            // What joins later would get what is others'.
+            group.iter_mut().for_each(|link| link.direct = Direct::new(false));
         }
         Ok(group)
     }
