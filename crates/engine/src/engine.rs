@@ -77,7 +77,7 @@ impl Engine {
     pub fn open(settings: Settings) -> io::Result<Self> {
         let directory = Directory::new(&settings)?;
         let now = clock::now();
-        let links = links(&settings)?;
+        let (links, first_source) = links(&settings)?;
         // Worker i serves port i mod ports.
         let workers = |index| (index..settings.workers.threads).step_by(links.len()).count();
         let workers: Vec<usize> = (0..links.len()).map(workers).collect();
@@ -87,8 +87,6 @@ impl Engine {
             .enumerate()
             .map(|(index, (link, workers))| Port::new(index, link, now, settings.spin, workers))
             .collect::<io::Result<Box<[Port]>>>()?;
-        let sources = if settings.links.is_empty() { settings.source_ports } else { 0 };
-        let first_source = ports.len() - sources;
         let table = settings.scheme.table(hash_key()?, Limits::default());
         let resets = Mutex::new(EchoResetLimiter::new(random::u64()?));
         let core = Arc::new_cyclic(|core| Core {
@@ -292,14 +290,17 @@ fn hash_key() -> io::Result<[u8; 16]> {
     Ok((u128::from(random::u64()?) << 64 | u128::from(random::u64()?)).to_le_bytes())
 }
 
-fn links(settings: &Settings) -> io::Result<Vec<Arc<dyn Link>>> {
+/// The links, and how many of them come before the source ports.
+fn links(settings: &Settings) -> io::Result<(Vec<Arc<dyn Link>>, usize)> {
     if !settings.links.is_empty() {
-        return Ok(settings.links.clone());
+        return Ok((settings.links.clone(), settings.links.len()));
     }
     let options = UdpOptions { buffer_bytes: settings.socket_buffer_bytes, ..UdpOptions::default() };
     let group = Udp::bind_group(settings.bind, settings.ports.max(1), &options)?;
+    let shared = group.len();
     let any = SocketAddr::new(settings.bind.ip(), 0);
     let sources = (0..settings.source_ports).map(|_| Udp::bind_with(any, &options));
     let links = group.into_iter().map(Ok).chain(sources);
-    links.map(|link| link.map(|link| Arc::new(link) as Arc<dyn Link>)).collect()
+    let links = links.map(|link| link.map(|link| Arc::new(link) as Arc<dyn Link>));
+    Ok((links.collect::<io::Result<_>>()?, shared))
 }

@@ -35,8 +35,8 @@ pub struct Settings {
     /// UDP sockets that share the address, a port each, where `links` is empty. All packets of one remote address come in
     /// by one of them.
     pub ports: usize,
-    /// UDP sockets with a port number of their own, a port each, that connections to nodes which the cluster does not name go
-    /// out by in turn ([CDP-ENC-7]), so that those to one peer share the cores of both; none by default.
+    /// UDP sockets with a port number of their own, a port each, where `links` is empty. Connections to nodes that the cluster does not
+    /// name go out by them in turn ([CDP-ENC-7]), so that those to one peer share the cores of both; none by default.
     pub source_ports: usize,
     /// Bytes wanted for the kernel's send buffer and for its receive buffer of each of these sockets; the kernel may give less.
     pub socket_buffer_bytes: usize,

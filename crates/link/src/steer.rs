@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use crate::sockopt;
 
 /// An odd number without a pattern: 2^32 over the golden ratio.
-pub(crate) const SPREAD: u32 = 0x9E37_79B1;
+const SPREAD: u32 = 0x9E37_79B1;
 
 /// One step of a program, which goes `jt` steps further where a comparison holds, and `jf` where it does not.
 const fn step(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
@@ -14,9 +14,10 @@ const fn step(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt, jf, k }
 }
 
-/// Loads a word.
-pub(crate) const fn word_at(at: i32) -> libc::sock_filter {
-    step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at.cast_unsigned(), 0, 0)
+/// Loads a word, and makes 16 bits of it that say nothing of its neighbours'.
+pub(crate) const fn hash_at(at: i32) -> [libc::sock_filter; 3] {
+    let word = step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at.cast_unsigned(), 0, 0);
+    [word, with(libc::BPF_MUL, SPREAD), with(libc::BPF_RSH, 16)]
 }
 
 /// Loads half a word.
@@ -49,7 +50,7 @@ pub(crate) const fn skip_unless(k: u32, steps: u8) -> libc::sock_filter {
     step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, k, 0, steps)
 }
 
-/// Goes so many steps further.
+/// Goes so many steps further in any case.
 pub(crate) const fn skip(steps: u32) -> libc::sock_filter {
     step(libc::BPF_JMP | libc::BPF_JA, steps, 0, 0)
 }

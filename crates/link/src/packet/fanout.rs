@@ -32,11 +32,7 @@ fn enter(socket: BorrowedFd<'_>, flags: u32, group: u32) -> io::Result<()> {
 
 /// The kernel takes the result modulo the number of members.
 fn set_program(socket: BorrowedFd<'_>) -> io::Result<()> {
-    let mut program = [
-        steer::word_at(libc::SKF_LL_OFF + SENDER_AT),
-        steer::with(libc::BPF_MUL, steer::SPREAD),
-        steer::with(libc::BPF_RSH, 16),
-        steer::answer(),
-    ];
+    let [load, multiply, shift] = steer::hash_at(libc::SKF_LL_OFF + SENDER_AT);
+    let mut program = [load, multiply, shift, steer::answer()];
     steer::set(socket, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, &mut program)
 }

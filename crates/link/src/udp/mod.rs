@@ -121,10 +121,10 @@ impl Udp {
         Self::over(options::open(local, false)?, wanted)
     }
 
-    /// Opens `count` links at one address, which share what arrives: the kernel picks one for each remote address, and all
+    /// Opens `count` links at one address, which share what arrives: one is picked for each remote address and port, and all
     /// that comes from there goes to it. Each sends as any link at `local` does.
     ///
-    /// Other processes of the same user may join them; one that opens a link or links of its own is refused.
+    /// Other processes of the same user may join them, and get nothing; one that opens a link or links of its own is refused.
     ///
     /// # Errors
     /// As [`Udp::bind_with`]; and where the system cannot share an address (`SO_REUSEPORT`).

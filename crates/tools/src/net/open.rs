@@ -78,6 +78,8 @@ fn udp_ports(builder: NodeBuilder, flags: &NodeFlags, role: Option<Role>) -> Nod
     };
     match flags.source_ports {
         Some(ports) => builder.source_ports(ports),
+        // Ranks answer to the address that they were told.
+        None if role.is_none() => builder,
         None => builder.source_ports_by_cores(flags.connections),
     }
 }
