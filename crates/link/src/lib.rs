@@ -22,6 +22,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod any_readable;
 mod arena;
 mod clock;
 mod counters;
@@ -42,6 +43,7 @@ pub mod udp;
 mod wait;
 mod waker;
 
+pub use any_readable::AnyReadable;
 pub use clock::monotonic_nanos;
 pub use fault::{Burst, Fault, FaultCounts, Faults, ParseFaultsError};
 pub use interface::{Interface, interfaces};

@@ -153,6 +153,13 @@ impl RecvBatch {
         self.looks
     }
 
+    /// One of the link's descriptors was readable: a link with two, which looks at one of them now and then only, looks at both before it
+    /// next says that there is nothing.
+    #[inline]
+    pub fn note_readable(&mut self) {
+        self.rhythm.note_readable();
+    }
+
     /// Whether there may be memory for [`RecvBatch::rest`] to give back.
     #[inline]
     #[must_use]

@@ -37,6 +37,8 @@ pub(crate) struct Rhythm {
     /// How many send calls there had been when the last of them came.
     sends: u64,
     turns: u32,
+    /// Whoever slept on both sockets found one of them readable.
+    is_readable: bool,
     weight: u32,
     /// Packets of the partner in a row that the kernel joined with no other, up to [`FLOOD`].
     singles: u32,
@@ -162,7 +164,7 @@ impl Rhythm {
     #[inline]
     pub(crate) fn is_flood_look_due(&mut self) -> bool {
         self.turns += 1;
-        let is_due = self.turns >= FLOOD_LOOK_EVERY;
+        let is_due = std::mem::take(&mut self.is_readable) || self.turns >= FLOOD_LOOK_EVERY;
         if is_due {
             self.turns = 0;
         }
@@ -197,11 +199,18 @@ impl Rhythm {
     #[inline]
     pub(crate) fn is_look_due(&mut self, count: usize) -> bool {
         self.turns += 1;
-        let is_due = self.turns >= if count == 0 { LOOK_EVERY } else { LOOK_EVERY + LOOK_LATE };
+        let is_others = std::mem::take(&mut self.is_readable) && count == 0;
+        let is_due = is_others || self.turns >= if count == 0 { LOOK_EVERY } else { LOOK_EVERY + LOOK_LATE };
         if is_due {
             self.turns = 0;
         }
         is_due
+    }
+
+    /// One of the two sockets is readable: if it is not the partner's, the next turn looks at the shared one.
+    #[inline]
+    pub(crate) fn note_readable(&mut self) {
+        self.is_readable = true;
     }
 
     /// The shared socket brought `count` packets meanwhile. True when they are too many for one peer to be preferred.
@@ -311,6 +320,10 @@ mod tests {
         let mut rhythm = partnered();
         assert_eq!((0..3 * LOOK_EVERY).filter(|_| rhythm.is_look_due(0)).count(), 3);
         assert_eq!((0..LOOK_EVERY + LOOK_LATE).filter(|_| rhythm.is_look_due(1)).count(), 1);
+        rhythm.note_readable();
+        assert!(!rhythm.is_look_due(1) && !rhythm.is_look_due(0), "the partner's was");
+        rhythm.note_readable();
+        assert!(rhythm.is_look_due(0) && !rhythm.is_look_due(0));
         assert!(!rhythm.note_others(1));
         for sends in 0..u64::from(OTHERS_WEIGH) {
             rhythm.note_direct_empty();
