@@ -332,6 +332,23 @@ int cdp_getsockopt(int s, int option, void *value, size_t *len);
  */
 int cdp_poll_fd(int s, int condition);
 
+/*
+ * For a program that sleeps in epoll_wait(2) or the like, not in calls of this library: gives a descriptor that is readable
+ * (POLLIN) when packets have come for a node, and asks the node to leave these to the program. Without it they wake a thread of
+ * the node, which wakes the program; with it among those that it waits for, the program is woken at once, and calls
+ * cdp_progress(), which makes the descriptors of cdp_poll_fd() readable. Those are to be waited for as well: what they tell may
+ * also have come while another thread was at work. A program that does not call for a millisecond is not relied on.
+ * It belongs to the node: do not read, write or close it. errno: EBADF; EMFILE.
+ */
+int cdp_progress_fd(int node);
+
+/*
+ * Works off what has come for a node, a batch at most. Returns 1 if anything had. If it returns 0, nothing is left of what came
+ * before the call, and the descriptor becomes readable with what comes next, also for who waits for edges (EPOLLET).
+ * errno: EBADF; EMFILE.
+ */
+int cdp_progress(int node);
+
 /* ---- Statistics ------------------------------------------------------------------------------------------------- */
 
 /* What kept a sender from sending more, in cdp_stats.limited_by. */

@@ -6,21 +6,19 @@
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
-use std::time::Duration;
-
-use weft_socket::Node;
 
 use crate::boundary::Failure;
 use crate::entry::Entry;
+use crate::progress::OpenNode;
 
 /// Descriptors a process can have open, which is also the greatest descriptor.
 pub const CDP_DESCRIPTORS_MAX: c_int = 65_536;
 
-/// What a descriptor names; a node comes with how long the end of the process waits for its connections to close.
+/// What a descriptor names.
 #[derive(Clone)]
 pub(crate) enum Named {
     Socket(Arc<Entry>),
-    Node(Node, Duration),
+    Node(Arc<OpenNode>),
 }
 
 #[derive(Default)]
@@ -62,14 +60,14 @@ fn bad(descriptor: c_int, what: &str) -> Failure {
 pub(crate) fn socket(descriptor: c_int) -> Result<Arc<Entry>, Failure> {
     match TABLE.read().unwrap_or_else(PoisonError::into_inner).entries.get(&descriptor) {
         Some(Named::Socket(entry)) => Ok(entry.clone()),
-        Some(Named::Node(..)) | None => Err(bad(descriptor, "a socket")),
+        Some(Named::Node(_)) | None => Err(bad(descriptor, "a socket")),
     }
 }
 
 /// The node that `descriptor` names.
-pub(crate) fn node(descriptor: c_int) -> Result<Node, Failure> {
+pub(crate) fn node(descriptor: c_int) -> Result<Arc<OpenNode>, Failure> {
     match TABLE.read().unwrap_or_else(PoisonError::into_inner).entries.get(&descriptor) {
-        Some(Named::Node(node, _)) => Ok(node.clone()),
+        Some(Named::Node(node)) => Ok(node.clone()),
         Some(Named::Socket(_)) | None => Err(bad(descriptor, "a node")),
     }
 }
@@ -86,17 +84,17 @@ pub(crate) fn remove(descriptor: c_int, entry: &Arc<Entry>) -> bool {
 }
 
 /// Frees the descriptor of a node.
-pub(crate) fn remove_node(descriptor: c_int) -> Result<Node, Failure> {
+pub(crate) fn remove_node(descriptor: c_int) -> Result<Arc<OpenNode>, Failure> {
     let node = node(descriptor)?;
     TABLE.write().unwrap_or_else(PoisonError::into_inner).entries.remove(&descriptor);
     Ok(node)
 }
 
-/// Every open node, each with how long it lingers.
-pub(crate) fn nodes() -> Vec<(Node, Duration)> {
+/// Every open node.
+pub(crate) fn nodes() -> Vec<Arc<OpenNode>> {
     let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
     let nodes = table.entries.values().filter_map(|named| match named {
-        Named::Node(node, linger) => Some((node.clone(), *linger)),
+        Named::Node(node) => Some(node.clone()),
         Named::Socket(_) => None,
     });
     nodes.collect()

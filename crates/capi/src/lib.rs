@@ -41,6 +41,7 @@ mod fiber_once;
 mod fiber_storage;
 mod node;
 mod options;
+mod progress;
 mod socket;
 mod stats;
 mod words;
@@ -76,6 +77,7 @@ pub use node::{
     cdp_node_resolve,
 };
 pub use options::{CDP_COALESCE_BUSY, CDP_COALESCE_OFF, CDP_CUBIC, CDP_FIXED, CDP_MODEL, OPTIONS, OptionRow};
+pub use progress::{cdp_progress, cdp_progress_fd};
 pub use socket::{
     CDP_DATAGRAM, CDP_STREAM, cdp_accept, cdp_bind, cdp_connect, cdp_getpeername, cdp_getsockname,
     cdp_getsockopt, cdp_listen, cdp_setsockopt, cdp_socket, cdp_socket_on,

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 use weft_socket::{Mode, Node, NodeBuilder, NodeId, OpenError, Scheme, load_cluster};
@@ -10,6 +10,7 @@ use weft_socket::{Mode, Node, NodeBuilder, NodeId, OpenError, Scheme, load_clust
 use crate::addr::CdpAddr;
 use crate::boundary::{self, Failure};
 use crate::descriptors::{self, Named};
+use crate::progress::OpenNode;
 
 /// Drop packets from nodes that neither the cluster file nor the user named.
 pub const CDP_NODE_STRICT: u32 = 1;
@@ -182,34 +183,37 @@ fn parse_bind(text: &str) -> Result<SocketAddr, Failure> {
 }
 
 /// The default node and how long it lingers at exit.
-static DEFAULT: Mutex<Option<(Node, Duration)>> = Mutex::new(None);
+static DEFAULT: Mutex<Option<Arc<OpenNode>>> = Mutex::new(None);
 
-fn default_slot() -> MutexGuard<'static, Option<(Node, Duration)>> {
+fn default_slot() -> MutexGuard<'static, Option<Arc<OpenNode>>> {
     DEFAULT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The node that `descriptor` names; the default one is opened if it is not.
 pub(crate) fn named(descriptor: c_int) -> Result<Node, Failure> {
+    Ok(open(descriptor)?.node.clone())
+}
+
+/// The same, with what this face keeps of it.
+pub(crate) fn open(descriptor: c_int) -> Result<Arc<OpenNode>, Failure> {
     if descriptor != CDP_NODE_DEFAULT {
         return descriptors::node(descriptor);
     }
     let mut slot = default_slot();
-    if let Some((node, _)) = &*slot {
+    if let Some(node) = &*slot {
         return Ok(node.clone());
     }
-    let node = opened(Node::open())?;
-    *slot = Some((node.clone(), LINGER));
-    Ok(node)
+    Ok(slot.insert(opened(Node::open(), LINGER)?).clone())
 }
 
-fn opened(outcome: Result<Node, OpenError>) -> Result<Node, Failure> {
+fn opened(outcome: Result<Node, OpenError>, linger: Duration) -> Result<Arc<OpenNode>, Failure> {
     static AT_EXIT: Once = Once::new();
     let node = outcome?;
     AT_EXIT.call_once(|| {
         // SAFETY: the handler is a function of this library that lives as long as the process.
         let _ = unsafe { libc::atexit(close_all) };
     });
-    Ok(node)
+    Ok(Arc::new(OpenNode::new(node, linger)))
 }
 
 /// Closes what is open by FIN when the process ends in order (CDP-ST-H); no destructor of a static would.
@@ -221,7 +225,7 @@ extern "C" fn close_all() {
         nodes.extend(default_slot().take());
         let closing = nodes
             .into_iter()
-            .map(|(node, linger)| std::thread::Builder::new().spawn(move || node.shutdown(linger)));
+            .map(|open| std::thread::Builder::new().spawn(move || open.node.shutdown(open.linger)));
         for thread in closing.collect::<Vec<_>>().into_iter().flatten() {
             let _ = thread.join(); // a defect there must not keep the process from ending
         }
@@ -259,7 +263,7 @@ pub unsafe extern "C" fn cdp_init(config: *const CdpNodeConfig) -> c_int {
             let sentence = "the default node is open already; call cdp_init before the first cdp_socket";
             return Err(Failure::new(libc::EALREADY, sentence));
         }
-        *slot = Some((opened(builder.open())?, linger));
+        *slot = Some(opened(builder.open(), linger)?);
         Ok(0)
     })
 }
@@ -273,7 +277,7 @@ pub unsafe extern "C" fn cdp_node_open(config: *const CdpNodeConfig) -> c_int {
     boundary::call(|| {
         // SAFETY: by the contract of this function.
         let (builder, linger) = unsafe { builder_of(config) }?;
-        descriptors::insert(Named::Node(opened(builder.open())?, linger))
+        descriptors::insert(Named::Node(opened(builder.open(), linger)?))
     })
 }
 
@@ -347,13 +351,13 @@ pub(crate) fn number_only(node: NodeId) -> CdpAddr {
 pub extern "C" fn cdp_node_close(node: c_int, limit_ms: u32) -> c_int {
     boundary::call(|| {
         let closing = match node {
-            CDP_NODE_DEFAULT => default_slot().take().map(|(node, _)| node),
+            CDP_NODE_DEFAULT => default_slot().take(),
             other => Some(descriptors::remove_node(other)?),
         };
         let Some(closing) = closing else {
             return Err(Failure::new(libc::EBADF, "the default node is not open"));
         };
-        let reset = closing.shutdown(Duration::from_millis(limit_ms.into()));
+        let reset = closing.node.shutdown(Duration::from_millis(limit_ms.into()));
         Ok(c_int::try_from(reset).unwrap_or(c_int::MAX))
     })
 }

@@ -11,6 +11,7 @@ use weft_proto::limiter::EchoResetLimiter;
 use weft_sync::scheduler::Driver;
 use weft_sync::{Mutex, RwLock, SpinLock};
 
+use crate::attendance::Attendance;
 use crate::budget::Budget;
 use crate::counters::Drops;
 use crate::directory::Directory;
@@ -44,6 +45,8 @@ pub(crate) struct Core {
     pub(crate) first_source: usize,
     /// How many connects have chosen a port.
     pub(crate) next_port: AtomicUsize,
+    /// Loops of events of the user's.
+    pub(crate) attendance: Attendance,
     /// Longest spin of a blocked thread.
     pub(crate) spin_max: Duration,
     /// No new connections: the node goes down.

@@ -20,6 +20,7 @@ use weft_wire::Reason;
 
 pub use self::opening::{ConnectError, ListenError, Target};
 pub use self::waiting::Ready;
+use crate::attendance::Attendance;
 use crate::budget::Budget;
 use crate::clock;
 use crate::control::Control;
@@ -103,6 +104,7 @@ impl Engine {
             last_config: SpinLock::default(),
             first_source,
             next_port: 0.into(),
+            attendance: Attendance::default(),
             spin_max: settings.spin,
             is_down: false.into(),
             is_stopping: false.into(),

@@ -181,9 +181,29 @@ impl Inflow {
 
     /// Since a doze that began at `begin` so many packets came in, with a turn of `packets_max` at most behind it.
     pub(crate) fn note_doze(&self, begin: Instant, packets: u64, packets_max: usize, now: Instant) {
-        let slept = now - begin;
-        let expected = expected(self.flood_per_ms.load(Ordering::Relaxed), slept);
-        if slept <= self.doze() + LATE && packets >= expected.min(packets_max as u64) / 2 {
+        let is_late = now - begin > self.doze() + LATE;
+        self.judge(!is_late && self.has_come(begin, packets, packets_max, now), now);
+    }
+
+    /// The same of a doze for others, which ends late where these need the processor for what came before.
+    pub(crate) fn note_doze_for_others(
+        &self,
+        begin: Instant,
+        packets: u64,
+        packets_max: usize,
+        now: Instant,
+    ) {
+        self.judge(self.has_come(begin, packets, packets_max, now), now);
+    }
+
+    /// Whether at least half of what was to be expected has come.
+    fn has_come(&self, begin: Instant, packets: u64, packets_max: usize, now: Instant) -> bool {
+        let expected = expected(self.flood_per_ms.load(Ordering::Relaxed), now - begin);
+        packets >= expected.min(packets_max as u64) / 2
+    }
+
+    fn judge(&self, is_harmless: bool, now: Instant) {
+        if is_harmless {
             self.harmful.store(0, Ordering::Relaxed);
         } else if self.harmful.fetch_add(1, Ordering::Relaxed) + 1 >= HARMFUL_MAX {
             self.harmful.store(0, Ordering::Relaxed);

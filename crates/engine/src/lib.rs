@@ -13,7 +13,7 @@
 //! | `turn`, `lanes`, `pump`, `outbox` | packets in, packets out |
 //! | `reset`, `listening` | packets without a connection |
 //! | `slot`, `waiters`, `messages` | a connection's entry; who waits there; what its long messages take |
-//! | `port`, `progress`, `service`, `gather` | who makes progress, and when |
+//! | `port`, `progress`, `service`, `attendance`, `gather` | who makes progress, and when |
 //! | `table`, `wheel` | look-up, timers |
 //! | `directory`, `budget`, `quiet`, `counters`, `stats`, `control` | names, limits, counters |
 //!
@@ -30,6 +30,7 @@
 
 mod answer;
 mod arrival;
+mod attendance;
 mod binding;
 mod budget;
 mod claim;

@@ -18,7 +18,7 @@ use weft_sync::Parker;
 use crate::clock;
 use crate::core::Core;
 use crate::gather::{is_watching, next_look, watch_nap};
-use crate::port::{LEADERS_PAUSE, Port, Service};
+use crate::port::{LEADERS_PAUSE, Port, Service, TURN_PACKETS};
 use crate::progress::poll_again;
 use crate::runner::Runner;
 
@@ -26,6 +26,9 @@ use crate::runner::Runner;
 const PRESENCE: Duration = Duration::from_millis(1);
 /// A leader that has slept this long is counted on to sleep on.
 const DEEP_AFTER: Duration = Duration::from_millis(20);
+
+/// So many turns of a loop in a row are waited for without a pause.
+const LOOPS_TURNS_AWAITED: u32 = 2;
 
 /// A turn is seldom longer: who has it then sleeps in it, or waits for a processor.
 const LONG_TURN: Duration = Duration::from_micros(200);
@@ -51,9 +54,14 @@ fn user_turn_at(port: &Port) -> Instant {
     Instant::from_nanos(port.user_turn_at.load(Ordering::Relaxed))
 }
 
-/// Whether a user thread makes progress, and nobody waits who depends on this thread.
+/// Whether a user thread makes progress.
+fn is_user_busy(port: &Port, now: Instant) -> bool {
+    now - user_turn_at(port) < PRESENCE
+}
+
+/// Whether that is enough: nobody waits who depends on this thread, and no loop leaves the timers to it.
 fn is_user_present(port: &Port, now: Instant) -> bool {
-    now - user_turn_at(port) < PRESENCE && !port.is_watched.load(Ordering::SeqCst)
+    is_user_busy(port, now) && !port.is_watched.load(Ordering::SeqCst) && !port.is_attended()
 }
 
 fn nap(port: &Port, parker: &Parker, now: Instant) {
@@ -61,25 +69,52 @@ fn nap(port: &Port, parker: &Parker, now: Instant) {
     parker.park_timeout(if is_watching(port, now) { watch_nap(port, now) } else { PRESENCE });
 }
 
-/// Leads until a user thread wants to, or runs turns itself. False if somebody else leads.
+/// Leads until a user thread wants to, or runs turns itself. False if somebody else leads. Where a loop of the user's attends the
+/// port, and what comes wakes that one again and again, it sees to the timers alone.
 fn lead(core: &Arc<Core>, port: &Port) -> bool {
     let Some(lead) = port.try_lead() else { return false };
     port.set_service(Service::Leading);
+    let (mut heard_at, mut is_left_to_loop, mut kept_out) = (None, false, 0);
+    let mut dozed_at = None;
     loop {
-        let is_kept_out = core.try_turn(port, Runner::Service, clock::now()).is_none();
+        let taken = core.try_turn(port, Runner::Service, clock::now());
+        kept_out = if taken.is_some() { 0 } else { kept_out + 1 };
         let now = clock::now();
+        if let (Some(_), Some((begin, before))) = (taken, dozed_at.take()) {
+            port.inflow.note_doze_for_others(begin, port.inflow.packets() - before, TURN_PACKETS, now);
+        }
         core.flush_gathered(port, now);
         let is_done =
             port.take_lead_wanted() || is_user_present(port, now) || core.is_stopping.load(Ordering::SeqCst);
         if is_done {
             break;
         }
-        if is_kept_out {
+        let is_flooded = port.inflow.is_flooded();
+        port.leave_to_service(is_flooded);
+        if is_flooded {
+            if taken.is_none_or(|count| count < TURN_PACKETS) {
+                dozed_at = Some((now, port.inflow.packets()));
+                weft_link::doze(port.inflow.doze());
+            }
+            continue;
+        }
+        let (look, is_stopping) = (next_look(port, now), || core.is_stopping.load(Ordering::SeqCst));
+        is_left_to_loop &= port.is_attended() && is_user_busy(port, now);
+        if is_left_to_loop {
+            lead.sleep_off_link(now, look.unwrap_or(Instant::MAX).min(now + PRESENCE), is_stopping);
+        } else if (1..=LOOPS_TURNS_AWAITED).contains(&kept_out) && port.is_attended() {
+            // The same packets have woken it, and it is at work.
+            std::thread::yield_now();
+        } else if kept_out > 0 {
             lead.pause(LEADERS_PAUSE, now, None);
-        } else {
-            lead.sleep(now, next_look(port, now), || core.is_stopping.load(Ordering::SeqCst));
+        } else if lead.sleep(now, look, is_stopping) && port.is_attended() {
+            // The same packets have woken the loop, and it may be next on this processor.
+            std::thread::yield_now();
+            let now = clock::now();
+            is_left_to_loop = heard_at.replace(now).is_some_and(|before| now - before < PRESENCE);
         }
     }
+    port.leave_to_service(false);
     port.is_watched.store(false, Ordering::SeqCst);
     port.set_service(Service::Napping);
     drop(lead);

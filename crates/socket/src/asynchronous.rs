@@ -4,6 +4,10 @@
 //! whose turn brings what it waits for wakes it. [`Readiness`](crate::Readiness) serves runtimes that would rather
 //! watch a descriptor. A future that is dropped before it is ready, as by a time-out, leaves no waker behind.
 //!
+//! What comes wakes a thread of the node, which wakes the task's. A runtime whose own thread makes the node's progress
+//! ([`Progress`](crate::Progress)) is woken itself, which is a third of a round trip where both ends sleep; with tokio by one line (the
+//! feature `tokio`, `keep_going`).
+//!
 //! ```
 //! use weft_socket::asynchronous::{AsyncListener, AsyncSocket, connect};
 //! use weft_socket::{Node, Options};
@@ -24,8 +28,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(feature = "tokio")]
+use std::{convert::Infallible, io, task::Poll};
+
 use weft_engine::Interest;
 
+#[cfg(feature = "tokio")]
+use crate::Progress;
 use crate::{
     AcceptError, CloseError, CloseResult, ConnectError, Listener, Message, Node, Options, RecvError,
     SendError, Socket, ToTarget,
@@ -61,6 +70,64 @@ pub async fn connect(
             Ok(()) => return Ok(AsyncSocket { socket }),
         }
     }
+}
+
+/// A task of tokio that makes a node's progress, on the thread of the runtime that sleeps for all tasks.
+///
+/// ```
+/// use weft_socket::asynchronous::{AsyncListener, connect, keep_going};
+/// use weft_socket::{Node, Options};
+///
+/// let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+/// runtime.block_on(async {
+///     let server = Node::builder().bind("127.0.0.1:0".parse()?).open()?;
+///     let client = Node::builder().bind("127.0.0.1:0".parse()?).open()?;
+///     tokio::spawn(keep_going(server.progress()?));
+///     tokio::spawn(keep_going(client.progress()?));
+///
+///     let listener = AsyncListener::from(server.listen(0, &Options::datagram())?);
+///     let target = (server.underlay(), listener.get_ref().local_address().port);
+///     let socket = connect(&client, target, &Options::datagram()).await?;
+///     socket.send(b"hello").await?;
+///     assert_eq!(listener.accept().await?.recv(&mut [0; 16]).await?, 5);
+///     Ok::<(), Box<dyn std::error::Error>>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// When the process has no descriptor left; otherwise it runs until it is dropped. The node goes on without it.
+///
+/// # Panics
+/// Outside of a runtime of tokio that has its I/O enabled.
+#[cfg(feature = "tokio")]
+pub async fn keep_going(progress: Progress) -> io::Result<Infallible> {
+    use tokio::io::{Interest, unix::AsyncFd};
+
+    #[allow(deprecated)] // what is put in its place is `unsafe`, and unknown to most versions
+    let progress = AsyncFd::with_interest(progress, Interest::READABLE)?;
+    loop {
+        let mut ready = progress.readable().await?;
+        if progress.get_ref().make() {
+            let_others_go_on().await;
+        } else {
+            ready.clear_ready();
+        }
+    }
+}
+
+/// Ready when all tasks have had their turn that can go on now.
+#[cfg(feature = "tokio")]
+async fn let_others_go_on() {
+    let mut has_waited = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 impl From<Socket> for AsyncSocket {

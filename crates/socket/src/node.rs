@@ -2,6 +2,7 @@
 
 mod builder;
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +14,8 @@ pub use self::builder::NodeBuilder;
 use crate::convert;
 use crate::handle::Handle;
 use crate::{
-    AddError, ConnectError, ListenError, Listener, Mode, Name, NodeStats, OpenError, Options, Socket,
-    ToTarget,
+    AddError, ConnectError, ListenError, Listener, Mode, Name, NodeStats, OpenError, Options, Progress,
+    Socket, ToTarget,
 };
 
 /// A node of the CDP name space in this process.
@@ -125,6 +126,15 @@ impl Node {
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.engine.mode()
+    }
+
+    /// For a loop of events of the program's own, or an asynchronous runtime: what its thread waits for, so that what comes for this
+    /// node wakes no other before it.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn progress(&self) -> io::Result<Progress> {
+        Progress::new(self.engine.clone())
     }
 
     /// A snapshot of all counters: the node, its links, its connections.

@@ -217,6 +217,45 @@ static void without_waiting(int client, int server)
     CHECK(cdp_close(a) == 0 && cdp_close(listener) == 0);
 }
 
+/* Waits until a node or a socket has something, as a loop of events does, and makes progress for the node. */
+static void turn(int node, int s)
+{
+    struct pollfd waiting[] = {{cdp_progress_fd(node), POLLIN, 0}, {cdp_poll_fd(s, CDP_READABLE), POLLIN, 0}};
+    CHECK(waiting[0].fd >= 0 && waiting[1].fd >= 0);
+    CHECK(poll(waiting, 2, PATIENCE) >= 1);
+    if (waiting[0].revents != 0) {
+        CHECK(cdp_progress(node) >= 0);
+    }
+}
+
+/* Both ends of a conversation sleep in loops of this program's own. */
+static void in_loops(int client, int server)
+{
+    struct cdp_addr addr, peer;
+    char buffer[8];
+    int listener = listener_on(server, CDP_DATAGRAM, &addr), s = cdp_socket_on(client, CDP_DATAGRAM);
+
+    CHECK(cdp_progress_fd(server) == cdp_progress_fd(server));
+    CHECK(cdp_connect(s, &addr) == 0);
+    int a = cdp_accept(listener, &peer);
+    for (int round = 0; round < 200; round++) {
+        CHECK(cdp_send(s, &round, sizeof round, 0) == (long)sizeof round);
+        while (cdp_recv(a, buffer, sizeof buffer, CDP_DONTWAIT) < 0) {
+            CHECK(errno == EAGAIN);
+            turn(server, a);
+        }
+        CHECK(cdp_send(a, buffer, sizeof round, 0) == (long)sizeof round);
+        while (cdp_recv(s, buffer, sizeof buffer, CDP_DONTWAIT) < 0) {
+            CHECK(errno == EAGAIN);
+            turn(client, s);
+        }
+        CHECK(memcmp(buffer, &round, sizeof round) == 0);
+    }
+    CHECK(cdp_close(s) == 0 && cdp_close(a) == 0 && cdp_close(listener) == 0);
+    FAILS(cdp_progress_fd(a), EBADF);
+    FAILS(cdp_progress(-1), EBADF);
+}
+
 static void times_out(int client, int server)
 {
     struct cdp_addr addr;
@@ -301,6 +340,7 @@ int main(void)
     too_large(client, server);
     streams(client, server);
     without_waiting(client, server);
+    in_loops(client, server);
     times_out(client, server);
     options_keep_their_values(client);
     numbers();

@@ -209,8 +209,8 @@ impl Engine {
     /// Takes what is there, after one turn if nothing is.
     #[inline]
     fn take_after_turn<P: Place>(&self, slot: &Arc<Slot>, place: &mut P) -> Result<P::Taken, RecvError> {
-        if !slot.is_ready(Interest::Readable) {
-            let port = self.core.port(slot.home());
+        let port = self.core.port(slot.home());
+        if !slot.is_ready(Interest::Readable) && !port.is_left_to_service() {
             let (_, bound) =
                 place.bind(slot, |binding| self.core.try_turn_for(port, binding, Runner::User, clock::now()));
             if let Some(taken) = bound {

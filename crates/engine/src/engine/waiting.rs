@@ -102,7 +102,9 @@ impl Engine {
             return Poll::Ready(());
         }
         let port = self.core.port(home);
-        self.core.try_turn(port, Runner::User, clock::now());
+        if !port.is_left_to_service() {
+            self.core.try_turn(port, Runner::User, clock::now());
+        }
         waiters.register_as(ticket, interest, context.waker());
         if waiters.is_ready(interest) {
             return Poll::Ready(());

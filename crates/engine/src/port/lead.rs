@@ -10,6 +10,7 @@
 //! * Who left the lead may not come back, and followers sleep on: the service thread, which then looks every millisecond, calls one,
 //!   or leads itself.
 
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::task;
@@ -200,6 +201,22 @@ impl Lead<'_> {
     /// Sleeps until the link has packets, somebody signals, a timer is due, or `limit` is reached. `is_called` is asked
     /// once more after others can see that this thread sleeps. Whether the link had packets.
     pub(crate) fn sleep(&self, now: Instant, limit: Option<Instant>, is_called: impl Fn() -> bool) -> bool {
+        let link = &self.port.link;
+        self.sleep_on([link.poll_fd(), link.second_fd()], now, limit, is_called)
+    }
+
+    /// The same, but what the link has wakes somebody else.
+    pub(crate) fn sleep_off_link(&self, now: Instant, limit: Instant, is_called: impl Fn() -> bool) {
+        self.sleep_on([None, None], now, Some(limit), is_called);
+    }
+
+    fn sleep_on(
+        &self,
+        links: [Option<RawFd>; 2],
+        now: Instant,
+        limit: Option<Instant>,
+        is_called: impl Fn() -> bool,
+    ) -> bool {
         let port = self.port;
         let mut until = limit.map_or(u64::MAX, Instant::as_nanos);
         if let Some(due) = port.link.next_due() {
@@ -214,14 +231,17 @@ impl Lead<'_> {
             port.counters.sleeps.fetch_add(1, Ordering::Relaxed);
             let timeout = (until != u64::MAX).then(|| Instant::from_nanos(until).saturating_since(now));
             // A link without a descriptor (a plain loopback) calls the waker's owner through `next_due` only.
-            fds[1].fd = port.link.poll_fd().unwrap_or(own);
-            fds[2].fd = port.link.second_fd().unwrap_or(own);
+            fds[1..].iter_mut().zip(links).for_each(|(interest, link)| interest.fd = link.unwrap_or(own));
             // An error would come back at once; the caller's loop then polls, which is slow but right.
             let _ = weft_link::wait_for(&mut fds, timeout);
         }
         port.sleeps_until.store(0, Ordering::SeqCst);
         port.signal.lower(fds[0].is_ready);
-        fds[1..].iter().any(|fd| fd.is_ready && fd.fd != own)
+        let is_ready = fds[1..].iter().any(|fd| fd.is_ready && fd.fd != own);
+        if is_ready {
+            port.note_link_ready();
+        }
+        is_ready
     }
 
     /// Leaves the link to threads that run turns: sleeps for `nap`, until somebody signals, one of them falls asleep, or

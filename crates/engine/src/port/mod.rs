@@ -22,12 +22,14 @@ use crate::slot::Slot;
 use crate::wheel::TimerWheel;
 
 mod absence;
+mod attended;
 mod followers;
 mod lead;
 mod reliance;
 mod signal;
 mod timers;
 
+use attended::Attended;
 use lead::Leadership;
 pub(crate) use lead::{LEADERS_PAUSE, Lead};
 pub(crate) use reliance::Reliance;
@@ -86,6 +88,8 @@ pub(crate) struct Port {
     /// Where the port has several workers.
     pub(crate) lanes: Option<Lanes>,
     wheel: SpinLock<TimerWheel<Arc<Slot>>>,
+    /// Who slept on the link's descriptors has found one readable, since the last turn.
+    is_link_ready: AtomicBool,
     /// When the wheel wants to be looked at, in nanoseconds.
     next_timer: AtomicU64,
     /// When I/O nodes that were left are to be probed, in nanoseconds; under the wheel's lock.
@@ -97,6 +101,9 @@ pub(crate) struct Port {
     /// Ends the leader's sleep.
     signal: Arc<Signal>,
     leadership: Leadership,
+    attended: Attended,
+    /// The service thread dozes through a flood, for those that run no turns.
+    is_left_to_service: AtomicBool,
     service: AtomicU32,
     service_waker: SpinLock<Option<weft_sync::Unparker>>,
     /// Somebody waits who runs no turns: a task, or a descriptor in somebody's `epoll`.
@@ -146,12 +153,15 @@ impl Port {
             }),
             lanes: Lanes::of_workers(workers),
             wheel: SpinLock::new(TimerWheel::new(now)),
+            is_link_ready: AtomicBool::new(false),
             next_timer: AtomicU64::new(u64::MAX),
             next_probe: AtomicU64::new(u64::MAX),
             next_rest: AtomicU64::new(u64::MAX),
             sleeps_until: AtomicU64::new(0),
             signal: Arc::new(Signal::new()?),
             leadership: Leadership::default(),
+            attended: Attended::default(),
+            is_left_to_service: AtomicBool::new(false),
             service: AtomicU32::new(Service::Napping as u32),
             service_waker: SpinLock::default(),
             is_watched: AtomicBool::new(false),
@@ -169,14 +179,25 @@ impl Port {
 
     /// Takes packets from the link. Who sleeps on its descriptors is woken if there is a new one.
     pub(crate) fn recv(&self, turn: &mut Turn) -> usize {
+        if self.is_link_ready.load(Ordering::Relaxed) {
+            self.is_link_ready.store(false, Ordering::Relaxed);
+            turn.batch.note_readable();
+        }
         // An error of the link is counted by the link; to the engine it is a link that brings nothing.
         let count = self.link.recv(&mut turn.batch).unwrap_or(0);
         let second_fd = self.link.second_fd();
         if second_fd != turn.second_fd {
             turn.second_fd = second_fd;
             self.signal.raise();
+            // Where the kernel has no room for it, the service thread hears it all the same.
+            let _ = self.hear_link();
         }
         count
+    }
+
+    /// One of the link's descriptors is readable.
+    pub(crate) fn note_link_ready(&self) {
+        self.is_link_ready.store(true, Ordering::Relaxed);
     }
 
     /// The largest data segment of a packet to `peer`, in bytes.
@@ -222,9 +243,9 @@ impl Port {
         }
     }
 
-    /// Somebody waits who runs no turns: the service thread is to look after the port at once.
+    /// Somebody waits who runs no turns: the service thread is to look after the port at once, unless a loop does.
     pub(crate) fn watch(&self) {
-        if !self.is_watched.swap(true, Ordering::SeqCst) {
+        if !self.is_attended() && !self.is_watched.swap(true, Ordering::SeqCst) {
             self.call_service();
         }
     }
