@@ -3,7 +3,7 @@
 import os
 
 from . import wires
-from .contenders import FAR_SLOTS, WEFT_PORT, Forwarded, Weft, beside, enet, jain, kernel, local, quinn, routed, share, total, ucx
+from .contenders import FAR_SLOTS, WEFT_PORT, Forwarded, Weft, beside, enet, jain, kernel, local, loop, quinn, routed, share, total, ucx
 
 SIZES = [1, 16, 64, 256, 512, 1024, 1444, 1472]
 # quinn's largest datagram where every way carries 1,280 bytes.
@@ -35,7 +35,7 @@ class Row:
 
 
 def all_rows():
-    return [*bulk(), *messages(), *pings(), *code(), *loss(), *fairness(), *forwarded(), *peers(), *connections(), *look_up(), *receive()]
+    return [*bulk(), *messages(), *pings(), *loops(), *code(), *loss(), *fairness(), *forwarded(), *peers(), *connections(), *look_up(), *receive()]
 
 
 def bulk():
@@ -96,6 +96,23 @@ def pings():
         "ring": kernel("ring-ping", "--size", "64", "--spin"),
         "weft": Weft.ping(20000, ["--spin-time", "1s"], [], is_packet=True),
     })
+
+
+def loops():
+    """Threads that sleep in a loop of events: one of the program's own, or tokio's."""
+    for name, options in (("loop", []), ("tasks", ["--tokio"])):
+        yield Row(f"{name}-ping", wires.OFFLOADS, [RTT], "udp", {
+            contender: loop(contender, "ping", *options) for contender in ["udp", "tcp", "weft", "weft-progress"]
+        })
+    rivals = {
+        "bulk": ([*wires.OFFLOADS, *wires.CUT], [GBIT, CPU], {"quinn": quinn("stream", "--size", "131072")}),
+        "messages": (wires.OFFLOADS, [MESSAGES], {"quinn-datagram": quinn("datagram", "--size", "64")}),
+    }
+    for test, (on, metrics, others) in rivals.items():
+        yield Row(f"tasks-{test}", on, metrics, "tcp", {
+            **{contender: loop(contender, test, "--tokio") for contender in ["tcp", "weft", "weft-progress"]},
+            **others,
+        })
 
 
 def code():

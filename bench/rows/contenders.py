@@ -19,6 +19,7 @@ ENET_PORT = 9002
 UCX_PORTS = itertools.count(9100)
 # Ports of the underlay for two servers of ours at the same time.
 WEFT_PORT = 64064
+LOOPS_PORT = 9003
 # Room for what the far wire and its queue hold, several times over.
 FAR_SLOTS, FAR_BYTES = 32768, "32M"
 
@@ -149,6 +150,24 @@ def run_rival(bench, program, port, arguments, factor, host=None):
     if "bytes" in result:
         result["cpu_s_per_gb"] = per_gb(result["client_cpu_s"] + result["server_cpu_s"], result["bytes"])
     return result
+
+
+def loop(contender, test, *options):
+    """A program whose threads sleep in a loop of events, with a server for each measurement."""
+
+    def measure(bench):
+        program, at = [bench.programs.loops, *options], f"{bench.server}:{LOOPS_PORT}"
+        server = bench.start([*program, "serve", contender, test, at])
+        time.sleep(0.3)
+        try:
+            result = bench.ask([*program, "run", contender, test, at, "--seconds", str(bench.seconds)])
+        finally:
+            stop(server)
+        if "bytes" in result:
+            result["cpu_s_per_gb"] = per_gb(result["client_cpu_s"] + result["server_cpu_s"], result["bytes"])
+        return result
+
+    return measure
 
 
 class Weft:

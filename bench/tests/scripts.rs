@@ -61,6 +61,8 @@ fn every_row_prints_a_value_for_every_contender() {
     }
     for (wire, rows, contenders, expected) in [
         ("off", &["bulk", "ping-blocking"][..], &["tcp", "udp"][..], 8),
+        ("off", &["loop-ping", "tasks-ping"], &["udp", "tcp", "weft", "weft-progress"], 8),
+        ("off", &["tasks-bulk", "tasks-messages"], &["tcp", "weft", "weft-progress"], 9),
         ("loss-1", &["loss-cubic"], &["tcp"], 1),
         ("far-0.1", &["loss-model"], &["tcp"], 1),
         ("shared", &["share-cubic"], &["tcp"], 1),
