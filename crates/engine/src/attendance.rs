@@ -76,11 +76,11 @@ impl Engine {
 impl Core {
     /// Whether something had come. A turn of another thread may have looked at the link before it came, so it is waited for.
     fn attend_to(&self, port: &Port) -> bool {
-        if port.is_left_to_service() {
-            return false;
-        }
         loop {
             let now = clock::now();
+            if port.is_left_to_service(now) {
+                return false;
+            }
             port.note_link_ready();
             if let Some(count) = self.try_turn(port, Runner::User, now) {
                 return count > 0;

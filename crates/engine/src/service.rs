@@ -90,7 +90,7 @@ fn lead(core: &Arc<Core>, port: &Port) -> bool {
             break;
         }
         let is_flooded = port.inflow.is_flooded();
-        port.leave_to_service(is_flooded);
+        port.leave_to_service(is_flooded.then(|| now + port.inflow.doze() + PRESENCE));
         if is_flooded {
             if taken.is_none_or(|count| count < TURN_PACKETS) {
                 dozed_at = Some((now, port.inflow.packets()));
@@ -114,7 +114,7 @@ fn lead(core: &Arc<Core>, port: &Port) -> bool {
             is_left_to_loop = heard_at.replace(now).is_some_and(|before| now - before < PRESENCE);
         }
     }
-    port.leave_to_service(false);
+    port.leave_to_service(None);
     port.is_watched.store(false, Ordering::SeqCst);
     port.set_service(Service::Napping);
     drop(lead);

@@ -209,10 +209,13 @@ impl Engine {
     /// Takes what is there, after one turn if nothing is.
     #[inline]
     fn take_after_turn<P: Place>(&self, slot: &Arc<Slot>, place: &mut P) -> Result<P::Taken, RecvError> {
-        let port = self.core.port(slot.home());
-        if !slot.is_ready(Interest::Readable) && !port.is_left_to_service() {
+        if slot.is_ready(Interest::Readable) {
+            return self.take(slot, |connection| place.take(connection));
+        }
+        let (port, now) = (self.core.port(slot.home()), clock::now());
+        if !port.is_left_to_service(now) {
             let (_, bound) =
-                place.bind(slot, |binding| self.core.try_turn_for(port, binding, Runner::User, clock::now()));
+                place.bind(slot, |binding| self.core.try_turn_for(port, binding, Runner::User, now));
             if let Some(taken) = bound {
                 return Ok(taken);
             }

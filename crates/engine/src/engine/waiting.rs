@@ -102,8 +102,9 @@ impl Engine {
             return Poll::Ready(());
         }
         let port = self.core.port(home);
-        if !port.is_left_to_service() {
-            self.core.try_turn(port, Runner::User, clock::now());
+        let now = clock::now();
+        if !port.is_left_to_service(now) {
+            self.core.try_turn(port, Runner::User, now);
         }
         waiters.register_as(ticket, interest, context.waker());
         if waiters.is_ready(interest) {

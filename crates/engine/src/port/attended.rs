@@ -4,6 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use weft_base::Instant;
 use weft_link::AnyReadable;
 
 use super::Port;
@@ -41,29 +42,26 @@ impl Port {
     /// Whether the service thread takes in a flood by itself: whoever does not wait in a call looks for nothing then, and is woken when
     /// enough has come.
     #[inline]
-    pub(crate) fn is_left_to_service(&self) -> bool {
-        self.is_left_to_service.load(Ordering::Relaxed)
+    pub(crate) fn is_left_to_service(&self, now: Instant) -> bool {
+        now.as_nanos() < self.left_until.load(Ordering::Relaxed)
     }
 
-    /// It does from now on, and loops do not hear the link; or it does no more.
-    pub(crate) fn leave_to_service(&self, is_left: bool) {
-        if self.is_left_to_service.swap(is_left, Ordering::Relaxed) == is_left {
-            return;
-        }
-        let Some(heard) = self.attended.by.get() else { return };
+    /// It does from now on, and loops do not hear the link; until then, as it may have no processor; or for `None` it does no more.
+    pub(crate) fn leave_to_service(&self, until: Option<Instant>) {
+        let was_left = self.left_until.swap(until.map_or(0, Instant::as_nanos), Ordering::Relaxed) > 0;
+        let Some(heard) = self.attended.by.get().filter(|_| was_left != until.is_some()) else { return };
         let fds = [self.link.poll_fd(), self.link.second_fd()];
         // Descriptors that could be added stay what they are; if not, loops rely on the service thread.
-        let _ = match is_left {
-            true => fds.into_iter().flatten().try_for_each(|fd| heard.remove(fd)),
-            false => self.hear_link(),
+        let _ = match until {
+            Some(_) => fds.into_iter().flatten().try_for_each(|fd| heard.remove(fd)),
+            None => self.hear_link(),
         };
     }
 
     /// The link's descriptors are among those that are heard, where anybody hears them: a second one may be new.
     pub(super) fn hear_link(&self) -> io::Result<()> {
-        let Some(heard) = self.attended.by.get().filter(|_| !self.is_left_to_service()) else {
-            return Ok(());
-        };
+        let is_left = self.left_until.load(Ordering::Relaxed) > 0;
+        let Some(heard) = self.attended.by.get().filter(|_| !is_left) else { return Ok(()) };
         let fds = [self.link.poll_fd(), self.link.second_fd()];
         fds.into_iter().flatten().try_for_each(|fd| heard.add(fd, self.index as u64))
     }
@@ -76,6 +74,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::clock;
     use crate::port::tests::port;
 
     #[test]
@@ -87,10 +86,13 @@ mod tests {
         peer.send_to(b"a packet", port.link.info().local).unwrap();
         assert!(is_readable(Duration::from_secs(20)));
 
-        port.leave_to_service(true);
+        let now = clock::now();
+        port.leave_to_service(Some(now + Duration::from_millis(1)));
+        assert!(port.is_left_to_service(now) && !port.is_left_to_service(now + Duration::from_millis(1)));
         port.hear_link().unwrap(); // as where the link has a second descriptor now
         assert!(!is_readable(Duration::from_millis(20)));
-        port.leave_to_service(false);
+        port.leave_to_service(None);
+        assert!(!port.is_left_to_service(now));
         assert!(is_readable(Duration::from_secs(20)));
     }
 

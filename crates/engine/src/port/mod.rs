@@ -102,8 +102,8 @@ pub(crate) struct Port {
     signal: Arc<Signal>,
     leadership: Leadership,
     attended: Attended,
-    /// The service thread dozes through a flood, for those that run no turns.
-    is_left_to_service: AtomicBool,
+    /// Until when it is left to the service thread to take in a flood, in nanoseconds; 0 while it is not.
+    left_until: AtomicU64,
     service: AtomicU32,
     service_waker: SpinLock<Option<weft_sync::Unparker>>,
     /// Somebody waits who runs no turns: a task, or a descriptor in somebody's `epoll`.
@@ -161,7 +161,7 @@ impl Port {
             signal: Arc::new(Signal::new()?),
             leadership: Leadership::default(),
             attended: Attended::default(),
-            is_left_to_service: AtomicBool::new(false),
+            left_until: AtomicU64::new(0),
             service: AtomicU32::new(Service::Napping as u32),
             service_waker: SpinLock::default(),
             is_watched: AtomicBool::new(false),
