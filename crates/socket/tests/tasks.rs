@@ -1,0 +1,62 @@
+//! Tasks of tokio, one of which makes the progress of the node.
+#![cfg(feature = "tokio")]
+
+#[cfg(test)]
+#[allow(dead_code, reason = "each test file uses its part")]
+mod common;
+
+use std::net::SocketAddr;
+
+use common::{PATIENCE, node};
+use weft_socket::asynchronous::{AsyncListener, AsyncSocket, connect, keep_going};
+use weft_socket::{Node, Options, Port};
+
+const PEERS: u8 = 8;
+const ROUNDS: u8 = 100;
+
+/// Sends back what comes until the peer closes.
+#[cfg(test)]
+async fn answer(socket: AsyncSocket) {
+    let mut buffer = [0; 16];
+    while let Ok(len @ 1..) = socket.recv(&mut buffer).await {
+        socket.send(&buffer[..len]).await.unwrap();
+    }
+}
+
+/// A conversation with the server. In the midst of it the task that makes the client's progress ends.
+#[cfg(test)]
+async fn ask(server: (SocketAddr, Port), number: u8) {
+    let client: Node = node();
+    let progress = tokio::spawn(keep_going(client.progress().unwrap()));
+    let socket = connect(&client, server, &Options::datagram()).await.unwrap();
+    for round in 0..ROUNDS {
+        if round == ROUNDS / 2 {
+            progress.abort();
+        }
+        socket.send(&[number, round]).await.unwrap();
+        let mut answer = [0; 16];
+        let len = tokio::time::timeout(PATIENCE, socket.recv(&mut answer)).await.unwrap().unwrap();
+        assert_eq!(answer[..len], [number, round]);
+    }
+    assert!(socket.close().await.unwrap().is_clean());
+}
+
+#[test]
+fn many_tasks_talk_while_one_makes_the_progress_and_after_it() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let server = node();
+        let progress = tokio::spawn(keep_going(server.progress().unwrap()));
+        let listener = AsyncListener::from(server.listen(0, &Options::datagram()).unwrap());
+        let target = (server.underlay(), listener.get_ref().local_address().port);
+        let clients: Vec<_> = (0..PEERS).map(|number| tokio::spawn(ask(target, number))).collect();
+        for _ in 0..PEERS {
+            let socket = tokio::time::timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+            tokio::spawn(answer(socket));
+        }
+        for client in clients {
+            client.await.unwrap();
+        }
+        assert!(!progress.is_finished());
+    });
+}
