@@ -59,7 +59,8 @@ impl Engine {
         }
     }
 
-    /// Runs a turn at each port whose link has something. Whether there was any such; if not, nothing is left that came before.
+    /// Runs a turn at each port whose link has something. Whether there was any such; if not, nothing is left that came
+    /// before, but for a flood that the service thread takes in.
     pub fn make_progress(&self) -> bool {
         let core = self.core();
         if let [port] = &*core.ports {

@@ -40,8 +40,9 @@ impl Progress {
         Ok(Self { engine, heard })
     }
 
-    /// Works off what has come, a batch at most. Whether anything had; if not, nothing is left of what came before this call, and the
-    /// descriptor becomes readable when something new comes, also for who waits for edges (`EPOLLET`).
+    /// Works off what has come, a batch at most. Whether anything had; if not, nothing is left of what came before this call, but for a
+    /// flood that a thread of the node takes in, and the descriptor becomes readable when something new comes, also for who waits for
+    /// edges (`EPOLLET`).
     #[allow(clippy::must_use_candidate)] // who waits for levels need not know
     pub fn make(&self) -> bool {
         self.engine.make_progress()
