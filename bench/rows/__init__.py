@@ -28,10 +28,16 @@ MESSAGES, RTT = ("messages_per_s", "messages/s"), ("rtt_ns_p50", "ns")
 class Row:
     """What is measured: contenders by name, the one the others are compared with, and on which wires."""
 
-    def __init__(self, name, on, metrics, reference, contenders, cores=0):
+    def __init__(self, name, on, metrics, reference, contenders, cores=0, own=()):
         self.name, self.on, self.metrics, self.reference, self.contenders = name, list(on), metrics, reference, contenders
+        # Contenders that need no program but those of the bench.
+        self.own = own
         # Threads that have a core each, where the row is one of receiving threads.
         self.cores = cores
+
+    def program(self, name):
+        """The program that may be missing which the contender with that name needs; else what it is called."""
+        return "loops" if name in self.own else name.split("-")[0]
 
 
 def all_rows():
@@ -100,19 +106,20 @@ def pings():
 
 def loops():
     """Threads that sleep in a loop of events: one of the program's own, or tokio's."""
+    own = ["tcp", "weft", "weft-progress"]
     for name, options in (("loop", []), ("tasks", ["--tokio"])):
         yield Row(f"{name}-ping", wires.OFFLOADS, [RTT], "udp", {
-            contender: loop(contender, "ping", *options) for contender in ["udp", "tcp", "weft", "weft-progress"]
-        })
+            contender: loop(contender, "ping", *options) for contender in ["udp", *own]
+        }, own=own)
     rivals = {
         "bulk": ([*wires.OFFLOADS, *wires.CUT], [GBIT, CPU], {"quinn": quinn("stream", "--size", "131072")}),
         "messages": (wires.OFFLOADS, [MESSAGES], {"quinn-datagram": quinn("datagram", "--size", "64")}),
     }
     for test, (on, metrics, others) in rivals.items():
         yield Row(f"tasks-{test}", on, metrics, "tcp", {
-            **{contender: loop(contender, test, "--tokio") for contender in ["tcp", "weft", "weft-progress"]},
+            **{contender: loop(contender, test, "--tokio") for contender in own},
             **others,
-        })
+        }, own=own)
 
 
 def code():

@@ -5,7 +5,7 @@
 //! watch a descriptor. A future that is dropped before it is ready, as by a time-out, leaves no waker behind.
 //!
 //! What comes wakes a thread of the node, which wakes the task's. A runtime whose own thread makes the node's progress
-//! ([`Progress`](crate::Progress)) is woken itself, which is a third of a round trip where both ends sleep; with tokio by one line (the
+//! ([`crate::Progress`]) is woken itself, which is a third of a round trip where both ends sleep; with tokio by one line (the
 //! feature `tokio`, `keep_going`).
 //!
 //! ```
@@ -33,8 +33,6 @@ use std::{convert::Infallible, io, task::Poll};
 
 use weft_engine::Interest;
 
-#[cfg(feature = "tokio")]
-use crate::Progress;
 use crate::{
     AcceptError, CloseError, CloseResult, ConnectError, Listener, Message, Node, Options, RecvError,
     SendError, Socket, ToTarget,
@@ -101,7 +99,7 @@ pub async fn connect(
 /// # Panics
 /// Outside of a runtime of tokio that has its I/O enabled.
 #[cfg(feature = "tokio")]
-pub async fn keep_going(progress: Progress) -> io::Result<Infallible> {
+pub async fn keep_going(progress: crate::Progress) -> io::Result<Infallible> {
     use tokio::io::{Interest, unix::AsyncFd};
 
     #[allow(deprecated)] // what is put in its place is `unsafe`, and unknown to most versions
