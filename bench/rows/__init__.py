@@ -36,7 +36,7 @@ class Row:
         self.cores = cores
 
     def program(self, name):
-        """The program that may be missing which the contender with that name needs; else what it is called."""
+        """The program that a contender needs, which may be missing unless it is the bench's own."""
         return "loops" if name in self.own else name.split("-")[0]
 
 

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::{CString, c_int};
 use std::fmt::Display;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,6 +33,16 @@ impl Failure {
     /// ENOTCONN.
     pub(crate) fn not_connected() -> Self {
         Self::new(libc::ENOTCONN, "the socket is not connected; call cdp_connect first")
+    }
+
+    /// There is no descriptor of the operating system.
+    #[allow(clippy::needless_pass_by_value)] // the shape that map_err wants
+    pub(crate) fn no_descriptor(error: io::Error) -> Self {
+        let errno = error.raw_os_error().unwrap_or(libc::EMFILE);
+        Self::new(
+            errno,
+            format!("no descriptor to wait for: {error}; close some, or raise the limit of open files"),
+        )
     }
 }
 

@@ -250,9 +250,11 @@ pub extern "C" fn cdp_poll_fd(s: c_int, condition: c_int) -> c_int {
         let state = entry.state();
         let index = usize::try_from(condition - 1).unwrap_or(usize::MAX);
         let readiness = entry.readiness(index, || match (state, interest) {
-            (State::Listening(listener), Interest::Readable) => listener.readiness().map_err(no_descriptor),
+            (State::Listening(listener), Interest::Readable) => {
+                listener.readiness().map_err(Failure::no_descriptor)
+            }
             (State::Connecting(socket) | State::Connected(socket), interest) => {
-                socket.readiness(interest).map_err(no_descriptor)
+                socket.readiness(interest).map_err(Failure::no_descriptor)
             }
             (State::Fresh | State::Closed | State::Listening(_), _) => {
                 Err(Failure::invalid("the socket is in no state in which this condition can come to hold"))
@@ -260,11 +262,6 @@ pub extern "C" fn cdp_poll_fd(s: c_int, condition: c_int) -> c_int {
         })?;
         Ok(readiness.as_raw_fd())
     })
-}
-
-#[allow(clippy::needless_pass_by_value)] // the shape that map_err wants
-fn no_descriptor(error: std::io::Error) -> Failure {
-    Failure::new(error.raw_os_error().unwrap_or(libc::EMFILE), format!("no readiness descriptor: {error}"))
 }
 
 #[cfg(test)]

@@ -25,15 +25,11 @@ impl OpenNode {
     }
 
     fn progress(&self) -> Result<&Progress, Failure> {
-        if self.progress.get().is_none() {
-            let fresh = self.node.progress().map_err(|error| {
-                let errno = error.raw_os_error().unwrap_or(libc::EMFILE);
-                Failure::new(errno, format!("there is no descriptor for the node: {error}"))
-            })?;
-            // Another thread may have been first; then that one's is there.
-            let _ = self.progress.set(fresh);
+        if let Some(progress) = self.progress.get() {
+            return Ok(progress);
         }
-        self.progress.get().ok_or_else(|| Failure::new(libc::EMFILE, "there is no descriptor for the node"))
+        let fresh = self.node.progress().map_err(Failure::no_descriptor)?;
+        Ok(self.progress.get_or_init(|| fresh))
     }
 }
 

@@ -69,8 +69,11 @@ impl Engine {
         let mut names = [0; PORTS];
         let ready = core.attendance.heard.get().map_or(Ok(0), |heard| heard.ready(&mut names));
         let ready = &names[..ready.unwrap_or(0)];
-        let ports = ready.iter().map(|&name| core.port(usize::try_from(name).unwrap_or(usize::MAX)));
-        ports.map(|port| usize::from(core.attend_to(port))).sum::<usize>() > 0
+        let mut has_come = false;
+        for &name in ready {
+            has_come |= core.attend_to(core.port(usize::try_from(name).unwrap_or(usize::MAX)));
+        }
+        has_come
     }
 }
 

@@ -343,7 +343,10 @@ mod tests {
         inflow.note_doze(us(1_000), 50, 256, us(1_100));
         (0..2).for_each(|_| inflow.note_doze(us(1_000), 49, 256, us(1_100)));
         assert!(inflow.is_flooded(), "not in a row");
-        inflow.note_doze(us(1_000), 49, 256, us(1_100));
+        (0..3).for_each(|_| inflow.note_doze_for_others(us(1_000), 128, 256, us(1_900)));
+        assert!(inflow.is_flooded(), "who ended it late are those that it was for");
+        (0..2).for_each(|_| inflow.note_doze(us(1_000), 128, 256, us(1_900)));
+        inflow.note_doze_for_others(us(1_000), 49, 256, us(1_100));
         assert!(!inflow.is_flooded());
         (11..=1_000).for_each(|turn| inflow.note(&mut window, packets(100, 1), us(100 * turn)));
         assert!(!inflow.is_flooded(), "not yet");

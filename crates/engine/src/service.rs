@@ -6,6 +6,9 @@
 //! run a turn for a millisecond it takes the lead itself. When a user thread sleeps on the link for long, it sleeps until
 //! that one leaves. An idle engine therefore runs nothing at all.
 //!
+//! Who waits for a descriptor, or as a task, runs no turns while he waits, so the service thread leads for him, and dozes through floods
+//! as threads do that wait in a call. Where his loop of events attends the port (see `attendance`) it leaves conversations to that.
+//!
 //! While messages gather for common packets (see `gather`) its naps are short, so that the last ones leave in time.
 
 use std::sync::Arc;

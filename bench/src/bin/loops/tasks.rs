@@ -87,21 +87,19 @@ pub(super) fn serve(contender: Contender, test: Test, address: SocketAddr) -> Re
     })
 }
 
-/// A client that is gone is no reason for a server to go.
+/// A client that is gone too early is no reason for a server to go.
 fn told(outcome: Result<(), Failure>) {
     if let Err(error) = outcome {
         eprintln!("loops: {error}");
     }
 }
 
+/// Until the client is gone.
 async fn answer(mut end: End, load: Load) -> Result<(), Failure> {
     let mut buffer = vec![0; PIECE_BYTES];
     let (cpu, mut sends) = (cpu_seconds(), Sends::of(load));
     loop {
-        let len = end.recv(&mut buffer).await?;
-        if len == 0 {
-            return Ok(());
-        }
+        let Ok(len @ 1..) = end.recv(&mut buffer).await else { return Ok(()) };
         if load.is_echo {
             end.send(&buffer[..len]).await?;
         } else if sends.note(&buffer[..len]) {

@@ -25,12 +25,10 @@ impl Port {
     /// A loop does from now on, or none does any more. Then whoever relied on it relies on the service thread.
     pub(crate) fn set_attended(&self, is_attended: bool) {
         self.attended.is_now.store(is_attended, Ordering::SeqCst);
-        if is_attended {
-            self.rouse_service();
-        } else {
+        if !is_attended {
             self.watch();
-            self.rouse_service();
         }
+        self.rouse_service();
     }
 
     /// `heard` is readable when the link has something, from now on.

@@ -2,7 +2,8 @@
 //!
 //! Roles. Anybody who holds `turn` runs a turn. At most one thread at a time is the *leader*: the one that sleeps on the
 //! link's descriptor. A blocked user thread that cannot lead follows, until it is given the lead or called to take it (see `lead`). The
-//! service thread leads when no user thread has run a turn for a while, and makes room for one that wants to.
+//! service thread leads when no user thread has run a turn for a while, and makes room for one that wants to. A loop
+//! of events that attends the port (see `attendance`) hears the link beside the leader.
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
