@@ -92,8 +92,32 @@ impl Core {
         if live.connection.stats(now).packets_received != before
             && !self.directory.is_peer(slot.key().remote.node)
         {
-            live.to = from;
-            self.directory.learn(slot.key().remote.node, from);
+            self.follow_peer(slot, live, from);
+        }
+    }
+
+    /// Tells the links where the packets of a connection come from, once it is open: before, that may be anywhere.
+    pub(crate) fn note_peer(&self, slot: &Slot, live: &mut Live) {
+        if self.ports.len() > 1 && !std::mem::replace(&mut live.is_noted, true) {
+            self.port(slot.home()).link.note_peer(live.to);
+        }
+    }
+
+    /// Tells them that nothing more comes from there.
+    pub(crate) fn forget_peer(&self, slot: &Slot, live: &mut Live) {
+        if std::mem::take(&mut live.is_noted) {
+            self.port(slot.home()).link.forget_peer(live.to);
+        }
+    }
+
+    /// The packets of a connection come from elsewhere now, and its own go there.
+    fn follow_peer(&self, slot: &Slot, live: &mut Live, to: SocketAddr) {
+        let is_noted = live.is_noted;
+        self.forget_peer(slot, live);
+        live.to = to;
+        self.directory.learn(slot.key().remote.node, to);
+        if is_noted {
+            self.note_peer(slot, live);
         }
     }
 

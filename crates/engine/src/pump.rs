@@ -138,6 +138,7 @@ impl Core {
     fn note_connected(&self, slot: &Arc<Slot>, live: &mut Live, out: &mut Outbox) {
         if live.side.is_none() {
             self.directory.learn(slot.key().remote.node, live.to);
+            self.note_peer(slot, live);
         }
         if std::mem::take(&mut live.is_embryo)
             && let Some(listening) = &slot.listening
@@ -163,6 +164,7 @@ impl Core {
             // [CDP-ST-C] no data buffers there
             self.budget.release(live.take_unneeded());
             self.note_quiet(slot, out);
+            self.forget_peer(slot, live);
         }
         if live.connection.is_finished() {
             self.remove(slot, live);
@@ -177,6 +179,7 @@ impl Core {
             return;
         }
         self.table.remove(&slot.key());
+        self.forget_peer(slot, live);
         // It may have come in by another port than its present one.
         self.ports.iter().for_each(|port| port.forget(slot));
         if let Some((port, timer)) = live.timer.take() {

@@ -2,7 +2,7 @@
 //!
 //! Lock order: a slot's `live` lock is taken alone or under a port's turn or lane; never two of them at once. Under it only the
 //! short locks of backlog, waiters and wheel are taken. It is never held across a call of the link, but for
-//! a lone answer (see `answer`), nor while a waiter is woken; a thread of the engine that sleeps may be called.
+//! a lone answer (see `answer`) and what links are told of peers that come and go, nor while a waiter is woken; a thread of the engine that sleeps may be called.
 //!
 //! Who finds the slot busy leaves its packets in the backlog, and the holder sees to them before it leaves: the hand-over
 //! of [`weft_sync::Slot`]. So each lock ends in [`Core::unlock`](crate::core::Core::unlock), unless a `want` follows, or
@@ -57,6 +57,8 @@ pub(crate) struct Live {
     pub(crate) is_embryo: bool,
     /// It was counted in QUIET.
     pub(crate) is_quiet: bool,
+    /// The links were told where its packets come from.
+    pub(crate) is_noted: bool,
     /// The port in whose wheel it has an entry, which may have fired since.
     pub(crate) timer: Option<(u32, Timer)>,
     /// What is reserved for messages of several packets. See `messages`.
@@ -85,6 +87,7 @@ impl Live {
             has_read: false,
             is_blocked: false,
             is_quiet: false,
+            is_noted: false,
             timer: None,
             promised_bytes,
             message_steps: 0,

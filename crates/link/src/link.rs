@@ -60,6 +60,13 @@ pub trait Link: Send + Sync {
         None
     }
 
+    /// A connection with the peer whose packets come from there has begun; when it is over, [`Link::forget_peer`] tells. Links that share an
+    /// address see to it that few peers have one each. Not for the packet path.
+    fn note_peer(&self, _from: SocketAddr) {}
+
+    /// A connection that [`Link::note_peer`] told of is over.
+    fn forget_peer(&self, _from: SocketAddr) {}
+
     /// A descriptor that is readable when [`Link::recv`] would give something, for [`crate::wait`]; a link may have a
     /// second one, [`Link::second_fd`], to wait for together with it.
     fn poll_fd(&self) -> Option<RawFd>;
@@ -195,6 +202,14 @@ impl<L: Link + ?Sized> Link for Arc<L> {
 
     fn mss_to(&self, peer: SocketAddr) -> Option<u16> {
         (**self).mss_to(peer)
+    }
+
+    fn note_peer(&self, from: SocketAddr) {
+        (**self).note_peer(from);
+    }
+
+    fn forget_peer(&self, from: SocketAddr) {
+        (**self).forget_peer(from);
     }
 
     fn poll_fd(&self) -> Option<RawFd> {

@@ -7,6 +7,7 @@ use crate::sockopt;
 
 /// An odd number without a pattern: 2^32 over the golden ratio.
 const SPREAD: u32 = 0x9E37_79B1;
+const HASH_SHIFT: u32 = 16;
 
 /// One step of a program, which goes `jt` steps further where a comparison holds, and `jf` where it does not.
 const fn step(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
@@ -14,10 +15,15 @@ const fn step(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt, jf, k }
 }
 
+/// What [`hash_at`] makes of a word.
+pub(crate) const fn hash(word: u32) -> u32 {
+    word.wrapping_mul(SPREAD) >> HASH_SHIFT
+}
+
 /// Loads a word, and makes 16 bits of it that say nothing of its neighbours'.
 pub(crate) const fn hash_at(at: i32) -> [libc::sock_filter; 3] {
     let word = step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at.cast_unsigned(), 0, 0);
-    [word, with(libc::BPF_MUL, SPREAD), with(libc::BPF_RSH, 16)]
+    [word, with(libc::BPF_MUL, SPREAD), with(libc::BPF_RSH, HASH_SHIFT)]
 }
 
 /// Loads half a word.
@@ -58,6 +64,11 @@ pub(crate) const fn skip(steps: u32) -> libc::sock_filter {
 /// The result is the answer.
 pub(crate) const fn answer() -> libc::sock_filter {
     step(libc::BPF_RET | libc::BPF_A, 0, 0, 0)
+}
+
+/// `k` is the answer.
+pub(crate) const fn answer_is(k: u32) -> libc::sock_filter {
+    step(libc::BPF_RET | libc::BPF_K, k, 0, 0)
 }
 
 /// Gives the kernel a program.

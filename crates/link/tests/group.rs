@@ -1,6 +1,6 @@
 //! Several UDP links at one address.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ fn what_one_peer_sends_comes_by_one_link_and_many_peers_use_them_all() {
             }
         }
         // That one of four is never chosen by 64 peers happens once in 25 million times.
-        let used: std::collections::HashSet<usize> = ways.values().copied().collect();
+        let used: HashSet<usize> = ways.values().copied().collect();
         assert_eq!((ways.len(), used.len()), (peers.len(), group.len()));
     }
 }
@@ -70,6 +70,78 @@ fn peers_of_a_host_are_dealt_by_their_ports() {
         let shifts = receive(&group, peers.len());
         let shift = |(from, index): &(SocketAddr, usize)| (*index + 65536 - usize::from(from.port())) % 4;
         assert!(shifts.iter().all(|way| shift(way) == shift(&shifts[0])), "{shifts:?}");
+    }
+}
+
+/// Which link gets what each of `peers` sends.
+#[cfg(test)]
+fn ways(group: &[Udp], to: SocketAddr, peers: &[Udp]) -> HashMap<SocketAddr, usize> {
+    peers.iter().for_each(|peer| send(peer, to));
+    receive(group, peers.len()).into_iter().collect()
+}
+
+/// A group at each kind of address, what reaches it there, and where peers are bound.
+#[cfg(test)]
+fn groups(count: usize) -> impl Iterator<Item = (Vec<Udp>, SocketAddr, SocketAddr)> {
+    [("127.0.0.1:0", "127.0.0.1"), ("0.0.0.0:0", "127.0.0.1"), ("[::1]:0", "::1"), ("[::]:0", "127.0.0.1")]
+        .into_iter()
+        .map(move |(at, host)| {
+            let group = group(at.parse().unwrap(), count).unwrap();
+            let host = host.parse().unwrap();
+            let to = SocketAddr::new(host, group[0].info().local.port());
+            (group, to, SocketAddr::new(host, 0))
+        })
+}
+
+/// Whom connections are noted of has a link for itself while there are enough, however the ports of peers fall.
+#[test]
+fn few_peers_with_connections_have_a_link_each() {
+    for (group, to, home) in groups(8) {
+        let all: Vec<Udp> = (0..64).map(|_| Udp::bind(home).unwrap()).collect();
+        let by_hash = ways(&group, to, &all);
+        // Those of two links by the hash, and so sixteen in the mean.
+        let (peers, others): (Vec<Udp>, Vec<Udp>) =
+            all.into_iter().partition(|peer| by_hash[&peer.info().local] < 2);
+        let peers: Vec<Udp> = peers.into_iter().take(8).collect();
+        assert!(peers.len() > 2);
+        for peer in &peers {
+            group[3].note_peer(peer.info().local);
+            group[5].note_peer(peer.info().local);
+        }
+        let dealt = ways(&group, to, &peers);
+        let used: HashSet<usize> = dealt.values().copied().collect();
+        assert_eq!(used.len(), peers.len(), "{dealt:?} at {to}");
+        let others: Vec<Udp> = others.into_iter().take(32).collect();
+        assert!(
+            ways(&group, to, &others).iter().all(|(from, index)| by_hash[from] == *index),
+            "who has none stays"
+        );
+
+        // One of two connections is over: it stays where it is.
+        group[0].forget_peer(peers[0].info().local);
+        assert_eq!(ways(&group, to, &peers), dealt);
+    }
+}
+
+#[test]
+fn who_has_no_connection_left_makes_room() {
+    for (group, to, home) in groups(2) {
+        let all: Vec<Udp> = (0..16).map(|_| Udp::bind(home).unwrap()).collect();
+        let by_hash = ways(&group, to, &all);
+        let peers: Vec<Udp> = all.into_iter().filter(|peer| by_hash[&peer.info().local] == 0).collect();
+        assert!(peers.len() > 2);
+        let noted = |peer: &Udp| {
+            group[0].note_peer(peer.info().local);
+            ways(&group, to, std::slice::from_ref(peer))[&peer.info().local]
+        };
+        assert_eq!([&peers[0], &peers[1], &peers[2]].map(noted), [0, 1, 0], "the third finds none free");
+        group[0].forget_peer(peers[1].info().local);
+        // Of more than were told of nothing becomes.
+        group[0].forget_peer(peers[1].info().local);
+        let late = Udp::bind(home).unwrap();
+        let first = ways(&group, to, std::slice::from_ref(&late))[&late.info().local];
+        assert_eq!(noted(&late), 1, "{first} by the hash");
+        assert_eq!(noted(&peers[1]), if first == 1 { 1 } else { 0 }, "where it was, or by the hash");
     }
 }
 

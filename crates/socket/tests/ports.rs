@@ -90,6 +90,48 @@ fn connections_of_many_nodes_share_the_ports() {
     assert_eq!(server.stats().dropped(), 0);
 }
 
+/// Sends messages and takes them back.
+#[cfg(test)]
+fn converse(connected: &Socket, accepted: &Socket) {
+    for socket in [connected, accepted] {
+        socket.set_recv_timeout(Some(PATIENCE));
+    }
+    for number in 0..100_u32 {
+        connected.send(&number.to_le_bytes()).unwrap();
+        let message = accepted.recv_message().unwrap().to_vec();
+        accepted.send(&message).unwrap();
+        assert_eq!(connected.recv_message().unwrap().to_vec(), number.to_le_bytes());
+    }
+}
+
+/// As many nodes as there are ports have one each, and so have those that come when they are gone.
+#[test]
+fn few_nodes_have_a_port_each() {
+    let server = with_ports(4);
+    let listener = server.listen(0, &Options::datagram()).unwrap();
+    let target = (server.underlay(), listener.local_address().port);
+    for _ in 0..3 {
+        let pairs: Vec<(Node, Socket, Socket)> = (0..4)
+            .map(|_| {
+                let client = node();
+                let connected = client.connect(target, &Options::datagram()).unwrap();
+                (client, connected, listener.accept_timeout(PATIENCE).unwrap())
+            })
+            .collect();
+        let before = packets_in(&server);
+        pairs.iter().for_each(|(_, connected, accepted)| converse(connected, accepted));
+        let came: Vec<u64> =
+            packets_in(&server).iter().zip(before).map(|(after, before)| after - before).collect();
+        assert!(came.iter().all(|&packets| packets >= 100), "{came:?}");
+        for (_, connected, accepted) in &pairs {
+            thread::scope(|scope| {
+                scope.spawn(|| assert!(connected.close_timeout(PATIENCE).unwrap().is_clean()));
+                assert!(accepted.close_timeout(PATIENCE).unwrap().is_clean());
+            });
+        }
+    }
+}
+
 /// One peer's packets come by one port, whichever port answers them.
 #[test]
 fn a_peer_keeps_to_its_port() {
@@ -100,15 +142,7 @@ fn a_peer_keeps_to_its_port() {
     for _ in 0..6 {
         let connected = client.connect(target, &Options::datagram()).unwrap();
         let accepted = listener.accept_timeout(PATIENCE).unwrap();
-        for socket in [&connected, &accepted] {
-            socket.set_recv_timeout(Some(PATIENCE));
-        }
-        for number in 0..100_u32 {
-            connected.send(&number.to_le_bytes()).unwrap();
-            let message = accepted.recv_message().unwrap().to_vec();
-            accepted.send(&message).unwrap();
-            assert_eq!(connected.recv_message().unwrap().to_vec(), number.to_le_bytes());
-        }
+        converse(&connected, &accepted);
     }
     for node in [&server, &client] {
         let used = packets_in(node).iter().filter(|&&packets| packets > 0).count();

@@ -174,6 +174,14 @@ impl<L: Link, W: Write + Send> Link for Pcap<L, W> {
         self.inner.send_fd()
     }
 
+    fn note_peer(&self, from: SocketAddr) {
+        self.inner.note_peer(from);
+    }
+
+    fn forget_peer(&self, from: SocketAddr) {
+        self.inner.forget_peer(from);
+    }
+
     fn second_fd(&self) -> Option<RawFd> {
         self.inner.second_fd()
     }

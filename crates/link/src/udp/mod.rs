@@ -20,8 +20,8 @@ mod splice;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use socket2::Socket;
 
@@ -31,6 +31,7 @@ use crate::link::HEADER_BYTES;
 use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, sockopt};
 use contest::Contest;
 use direct::Direct;
+use group::Group;
 pub(crate) use origin::Origin;
 pub(crate) use rhythm::Rhythm;
 use splice::Splice;
@@ -92,6 +93,8 @@ pub struct Udp {
     /// How many packets leave as one, for the kernel to cut: 1 for good when it refuses to.
     group_max: AtomicUsize,
     gro: bool,
+    /// The links that share its address.
+    group: Option<Arc<Group>>,
     direct: Direct,
     splice: Splice,
     contest: Mutex<Contest>,
@@ -139,9 +142,12 @@ impl Udp {
         for _ in 1..count {
             group.push(Self::over(options::open(local, true)?, wanted)?);
         }
-        if count > 1 && group::share(&group[0].socket, count).is_err() {
-            // What joins later would get what is others'.
-            group.iter_mut().for_each(|link| link.direct = Direct::new(false));
+        if count > 1 {
+            match Group::share(&group[0].socket, count).map(Arc::new) {
+                Ok(all) => group.iter_mut().for_each(|link| link.group = Some(all.clone())),
+                // What joins later would get what is others'.
+                Err(_) => group.iter_mut().for_each(|link| link.direct = Direct::new(false)),
+            }
         }
         Ok(group)
     }
@@ -164,6 +170,7 @@ impl Udp {
             own_host: if wanted.mtu.is_none() { OwnHost::look() } else { None },
             group_max: AtomicUsize::new(if gso { group_max(&interfaces) } else { 1 }),
             gro,
+            group: None,
             direct: Direct::new(wanted.direct),
             splice: Splice::default(),
             contest: Mutex::default(),
@@ -226,6 +233,18 @@ impl Link for Udp {
         let host = self.own_host.as_ref()?;
         let mtu = host.mtu.min(MTU_MAX);
         (mtu > self.mtu && host.has(peer.ip())).then(|| self.mss(mtu))
+    }
+
+    fn note_peer(&self, from: SocketAddr) {
+        if let Some(group) = &self.group {
+            group.note_peer(&self.socket, from);
+        }
+    }
+
+    fn forget_peer(&self, from: SocketAddr) {
+        if let Some(group) = &self.group {
+            group.forget_peer(from);
+        }
     }
 
     fn poll_fd(&self) -> Option<RawFd> {
