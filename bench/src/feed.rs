@@ -9,7 +9,7 @@ use std::fmt::{self, Debug, Formatter};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -20,6 +20,25 @@ use crate::tube;
 
 /// Longest sleep of a receiver, so that timers are looked at.
 const NAP: Duration = Duration::from_millis(1);
+
+/// Queues for what is sent.
+const QUEUES: usize = 32;
+
+/// Packets that were sent, and where to, on lines of their own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Queue(Mutex<Vec<(SocketAddr, Vec<u8>)>>);
+
+impl Queue {
+    /// The number of the one of this thread.
+    fn of_thread() -> usize {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+        }
+        NUMBER.with(|number| number % QUEUES)
+    }
+}
 
 /// Tells how many packets were taken and are not worked off.
 type Waiting = Box<dyn Fn() -> usize + Send + Sync>;
@@ -57,7 +76,8 @@ pub struct Feed {
     /// For a receiver that sleeps on a descriptor: readable while packets lie ready.
     ready: Waker,
     emptied: Condvar,
-    sent: Mutex<Vec<(SocketAddr, Vec<u8>)>>,
+    /// By thread, as network cards have queues for several cores: none waits for another's.
+    sent: [Queue; QUEUES],
     waiting: RwLock<Option<Waiting>>,
 }
 
@@ -87,7 +107,7 @@ impl Feed {
             filled,
             ready,
             emptied,
-            sent: Mutex::default(),
+            sent: Default::default(),
             waiting: RwLock::default(),
         })
     }
@@ -134,7 +154,7 @@ impl Feed {
     /// What was sent since the last question.
     #[must_use]
     pub fn take_sent(&self) -> Vec<(SocketAddr, Vec<u8>)> {
-        std::mem::take(&mut *lock(&self.sent))
+        self.sent.iter().flat_map(|queue| std::mem::take(&mut *lock(&queue.0))).collect()
     }
 }
 
@@ -168,7 +188,7 @@ impl Link for Feed {
         // Copied before the lock is taken: a network card does not make one sender wait for another's copies.
         let frames: Vec<_> =
             batch.iter().map(|frame| (frame.to, [frame.head, frame.body].concat())).collect();
-        lock(&self.sent).extend(frames);
+        lock(&self.sent[Queue::of_thread()].0).extend(frames);
         batch.clear();
         Ok(count)
     }

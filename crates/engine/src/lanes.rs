@@ -29,8 +29,8 @@ use crate::port::{Port, TURN_PACKETS, Turn};
 use crate::runner::{Runner, receive};
 use crate::turn::Intake;
 
-/// Packets that may wait when more are taken from the link; what does not fit waits there.
-const WAITING_MAX: usize = 2 * TURN_PACKETS;
+/// Packets that may wait for each worker, in the mean, when more are taken from the link; what does not fit waits there.
+const WAITING_MAX: usize = TURN_PACKETS;
 /// How long a timer that is due may wait for packets that were dealt: an acknowledgement among them must not lose to it.
 const TIMERS_PATIENCE: Duration = Duration::from_millis(1);
 
@@ -52,8 +52,8 @@ pub(crate) struct Lanes {
 impl Lanes {
     /// So many lanes; none for one worker, which needs no other order than that of the link.
     pub(crate) fn of_workers(count: usize) -> Option<Self> {
-        // A batch may be larger than asked for, by what the kernel joined.
-        let backlog_max = u32::try_from(WAITING_MAX + 2 * TURN_PACKETS).unwrap_or(u32::MAX);
+        // All may be of one flow, and a batch may be larger than asked for, by what the kernel joined.
+        let backlog_max = u32::try_from(count * WAITING_MAX + 2 * TURN_PACKETS).unwrap_or(u32::MAX);
         let lanes = (0..count).map(|_| Lane::new(Tray::default(), backlog_max)).collect();
         (count > 1).then_some(Self { lanes, waiting: AtomicUsize::new(0) })
     }
@@ -65,7 +65,7 @@ impl Lanes {
 
     /// Whether more may be taken from the link.
     pub(crate) fn have_room(&self) -> bool {
-        self.waiting() <= WAITING_MAX
+        self.waiting() <= self.lanes.len() * WAITING_MAX
     }
 
     /// Whether timers that are due at `due` may fire.
@@ -256,14 +256,16 @@ mod tests {
         let lanes = Lanes::of_workers(2).unwrap();
         let dealt = |count: usize| deal(&lanes, (0..count).map(|_| packet(7, 0)).collect()).0;
         assert!(lanes.have_room());
-        assert_eq!(dealt(WAITING_MAX + 1), 0);
+        assert_eq!(dealt(2 * WAITING_MAX), 0);
+        assert!(lanes.have_room());
+        assert_eq!(dealt(1), 0);
         assert!(!lanes.have_room(), "nothing was worked off");
     }
 
     #[test]
     fn a_full_lane_refuses_what_it_has_no_room_for() {
         let lanes = Lanes::of_workers(2).unwrap();
-        let max = WAITING_MAX + 2 * TURN_PACKETS;
+        let max = 2 * WAITING_MAX + 2 * TURN_PACKETS;
         let mut packets = (0..max + 5).map(|_| packet(7, 0)).collect();
         assert_eq!(lanes.deal(&mut packets, &mut Piles::default()), 5);
         assert_eq!(lanes.waiting(), max);
