@@ -22,6 +22,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod alarm;
 mod any_readable;
 mod arena;
 mod clock;
@@ -43,6 +44,7 @@ pub mod udp;
 mod wait;
 mod waker;
 
+pub use alarm::Alarm;
 pub use any_readable::AnyReadable;
 pub use clock::monotonic_nanos;
 pub use fault::{Burst, Fault, FaultCounts, Faults, ParseFaultsError};

@@ -31,6 +31,8 @@ use crate::clock;
 pub(crate) const LEADERS_PAUSE: Duration = Duration::from_micros(50);
 /// A leader that has woken others for what they wait for so often, and has got nothing itself, has no use for the lead.
 const RELAYS: u32 = 4;
+/// What the kernel waits for never.
+const NO_FD: RawFd = -1;
 /// Where the service thread sees that nobody leads, and that nobody has looked at the link for longer, it calls somebody.
 const FREE_AT_MOST: Duration = Duration::from_micros(250);
 
@@ -225,19 +227,23 @@ impl Lead<'_> {
         port.sleeps_until.store(until.min(port.next_timer()), Ordering::SeqCst);
         fence(Ordering::SeqCst);
         until = until.min(port.next_timer());
-        let own = port.signal.fd();
-        let mut fds = [own; 3].map(LinkInterest::readable);
+        let [mut signal, mut alarm, mut first, mut second] = [false; 4];
         if !is_called() {
             port.counters.sleeps.fetch_add(1, Ordering::Relaxed);
-            let timeout = (until != u64::MAX).then(|| Instant::from_nanos(until).saturating_since(now));
+            let timeout = port.alarm.end_by(Instant::from_nanos(until), now);
             // A link without a descriptor (a plain loopback) calls the waker's owner through `next_due` only.
-            fds[1..].iter_mut().zip(links).for_each(|(interest, link)| interest.fd = link.unwrap_or(own));
+            let fds = [Some(port.signal.fd()), port.alarm.fd(), links[0], links[1]];
+            let mut fds = fds.map(|fd| LinkInterest::readable(fd.unwrap_or(NO_FD)));
             // An error would come back at once; the caller's loop then polls, which is slow but right.
             let _ = weft_link::wait_for(&mut fds, timeout);
+            [signal, alarm, first, second] = fds.map(|fd| fd.is_ready);
         }
         port.sleeps_until.store(0, Ordering::SeqCst);
-        port.signal.lower(fds[0].is_ready);
-        let is_ready = fds[1..].iter().any(|fd| fd.is_ready && fd.fd != own);
+        port.signal.lower(signal);
+        if alarm {
+            port.alarm.clear();
+        }
+        let is_ready = first || second;
         if is_ready {
             port.note_link_ready();
         }

@@ -23,6 +23,7 @@ use crate::slot::Slot;
 use crate::wheel::TimerWheel;
 
 mod absence;
+mod alarm;
 mod attended;
 mod followers;
 mod lead;
@@ -30,6 +31,7 @@ mod reliance;
 mod signal;
 mod timers;
 
+use alarm::Alarm;
 use attended::Attended;
 use lead::Leadership;
 pub(crate) use lead::{LEADERS_PAUSE, Lead};
@@ -101,6 +103,7 @@ pub(crate) struct Port {
     sleeps_until: AtomicU64,
     /// Ends the leader's sleep.
     signal: Arc<Signal>,
+    alarm: Alarm,
     leadership: Leadership,
     attended: Attended,
     /// Until when it is left to the service thread to take in a flood, in nanoseconds; 0 while it is not.
@@ -160,6 +163,7 @@ impl Port {
             next_rest: AtomicU64::new(u64::MAX),
             sleeps_until: AtomicU64::new(0),
             signal: Arc::new(Signal::new()?),
+            alarm: Alarm::new()?,
             leadership: Leadership::default(),
             attended: Attended::default(),
             left_until: AtomicU64::new(0),
