@@ -110,6 +110,7 @@ impl Core {
             if is_called() || until.is_some_and(|until| now >= until) {
                 return;
             }
+            self.settle_timers(port, now);
             lead.sleep(now, until, is_called);
         }
     }

@@ -56,6 +56,7 @@ mod reset;
 mod runner;
 mod service;
 mod settings;
+mod settle;
 mod side;
 mod sleep;
 mod slot;

@@ -102,6 +102,7 @@ fn lead(core: &Arc<Core>, port: &Port) -> bool {
             continue;
         }
         let (look, is_stopping) = (next_look(port, now), || core.is_stopping.load(Ordering::SeqCst));
+        core.settle_timers(port, now);
         is_left_to_loop &= port.is_attended() && is_user_busy(port, now);
         if is_left_to_loop {
             lead.sleep_off_link(now, look.unwrap_or(Instant::MAX).min(now + PRESENCE), is_stopping);

@@ -149,7 +149,10 @@ impl Core {
                         lead.nap(nap, now, deadline);
                         false
                     }
-                    (None, 0) => lead.sleep(now, deadline, || wait.condition.holds()),
+                    (None, 0) => {
+                        self.settle_timers(port, now);
+                        lead.sleep(now, deadline, || wait.condition.holds())
+                    }
                     (None, ..=TURNS_AWAITED) => {
                         // Who is in the midst of a turn may need this processor to end it.
                         std::thread::yield_now();

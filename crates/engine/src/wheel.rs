@@ -178,6 +178,32 @@ impl<T> TimerWheel<T> {
         Some(Instant::from_nanos(tick << TICK_BITS))
     }
 
+    /// The timer that is due first and when, rounded up to a tick. Those put off that lay before it are moved to where they belong, so
+    /// that [`TimerWheel::next_due`] does not tell of their old places any more. `None` without a timer, and where more than `most` were
+    /// to be looked at.
+    pub fn first(&mut self, most: usize) -> Option<(Timer, Instant, &T)> {
+        let (mut left, mut first) = (most, NONE);
+        while first == NONE {
+            let place = if self.heads[LATE] == NONE { self.next_slot()?.0 } else { LATE };
+            let mut next = self.heads[place];
+            while next != NONE {
+                left = left.checked_sub(1)?;
+                let index = next;
+                let Entry { due_tick, next: behind, .. } = self.entries[index as usize];
+                next = behind;
+                if self.place_of(due_tick) != place {
+                    self.unlink(index);
+                    self.link(index);
+                } else if self.entries.get(first as usize).is_none_or(|first| due_tick < first.due_tick) {
+                    first = index;
+                }
+            }
+        }
+        let entry = &self.entries[first as usize];
+        let timer = Timer { index: first, generation: entry.generation };
+        Some((timer, Instant::from_nanos(entry.due_tick << TICK_BITS), entry.value.as_ref()?))
+    }
+
     /// The occupied place that begins next, and the tick at which it begins.
     fn next_slot(&self) -> Option<(usize, u64)> {
         let level = self.occupied.iter().position(|&slots| slots != 0)?;
@@ -205,18 +231,23 @@ impl<T> TimerWheel<T> {
         }
     }
 
+    /// Where a timer belongs that is due at `due_tick`.
+    fn place_of(&self, due_tick: u64) -> usize {
+        if due_tick <= self.tick {
+            return LATE;
+        }
+        let level = (due_tick ^ self.tick).ilog2() as usize / DIGIT_BITS;
+        #[allow(clippy::cast_possible_truncation)] // the remainder is below SLOTS
+        let slot = (due_tick >> (level * DIGIT_BITS)) as usize % SLOTS;
+        level * SLOTS + slot
+    }
+
     /// Puts an entry first into the list of the place where its tick belongs.
     fn link(&mut self, index: u32) {
-        let due_tick = self.entries[index as usize].due_tick;
-        let place = if due_tick <= self.tick {
-            LATE
-        } else {
-            let level = (due_tick ^ self.tick).ilog2() as usize / DIGIT_BITS;
-            #[allow(clippy::cast_possible_truncation)] // the remainder is below SLOTS
-            let slot = (due_tick >> (level * DIGIT_BITS)) as usize % SLOTS;
-            self.occupied[level] |= 1 << slot;
-            level * SLOTS + slot
-        };
+        let place = self.place_of(self.entries[index as usize].due_tick);
+        if place < LATE {
+            self.occupied[place / SLOTS] |= 1 << (place % SLOTS);
+        }
         let next = std::mem::replace(&mut self.heads[place], index);
         let entry = &mut self.entries[index as usize];
         (entry.place, entry.prev, entry.next) = (short(place), NONE, next);

@@ -8,6 +8,8 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
+const NEVER: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
 /// A descriptor that is readable from a time on, until it is set anew.
 ///
 /// A time-out of [`crate::wait`] is a timer that is set and taken back with each sleep, which takes a virtual machine's processor some
@@ -50,20 +52,19 @@ impl Alarm {
     pub fn set(&self, time: Duration) -> io::Result<()> {
         // Zero would take the timer back.
         let time = time.max(Duration::from_nanos(1));
-        let value = Timespec::try_from(time).map_err(io::Error::other)?;
-        let interval = Timespec { tv_sec: 0, tv_nsec: 0 };
-        timerfd_settime(
-            &self.0,
-            TimerfdTimerFlags::empty(),
-            &Itimerspec { it_interval: interval, it_value: value },
-        )?;
-        Ok(())
+        self.set_to(Timespec::try_from(time).map_err(io::Error::other)?)
     }
 
-    /// Has the descriptor readable no more, if it is.
+    /// Takes back what was set: the descriptor is not readable, and is not to be.
     pub fn clear(&self) {
-        // One that is not says so.
-        let _ = rustix::io::read(&self.0, &mut [0_u8; 8]);
+        // The kernel takes this of any timer that it gave.
+        let _ = self.set_to(NEVER);
+    }
+
+    fn set_to(&self, it_value: Timespec) -> io::Result<()> {
+        let once = Itimerspec { it_interval: NEVER, it_value };
+        timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &once)?;
+        Ok(())
     }
 }
 
@@ -101,5 +102,8 @@ mod tests {
         assert!(is_readable(&alarm, Duration::from_secs(60)));
         alarm.set(late).unwrap();
         assert!(!is_readable(&alarm, Duration::ZERO));
+        alarm.set(soon).unwrap();
+        alarm.clear();
+        assert!(!is_readable(&alarm, 2 * soon));
     }
 }

@@ -32,6 +32,10 @@ impl Alarm {
         let rest = until.saturating_since(now);
         let due = self.due.load(Ordering::Relaxed);
         if rest > FAR {
+            // To take it back takes less than to wake for nothing.
+            if due != u64::MAX {
+                self.clear();
+            }
             return (until != Instant::MAX).then_some(rest);
         }
         if (now.as_nanos()..=until.as_nanos()).contains(&due) {
@@ -47,7 +51,7 @@ impl Alarm {
         (self.due.load(Ordering::Relaxed) != u64::MAX).then(|| self.timer.fd())
     }
 
-    /// It went off.
+    /// It went off, or is not to.
     pub(super) fn clear(&self) {
         self.timer.clear();
         self.due.store(u64::MAX, Ordering::Relaxed);
@@ -81,6 +85,9 @@ mod tests {
         assert_eq!(due(1_030, 30), at_us(1_000).as_nanos(), "early enough");
         assert_eq!(due(600, 60), at_us(600).as_nanos());
         assert_eq!(due(1_700, 700), at_us(1_700).as_nanos(), "it went off, and nobody slept");
+        assert_eq!(alarm.end_by(at_us(50_000), at_us(710)), Some(Duration::from_micros(49_290)));
+        assert_eq!(alarm.fd(), None, "it would end that sleep for nothing");
+        assert_eq!(due(1_700, 720), at_us(1_700).as_nanos());
         assert!(is_readable_within(&alarm, Duration::from_secs(60)));
         alarm.clear();
         assert_eq!(alarm.fd(), None);

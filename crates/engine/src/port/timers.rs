@@ -11,6 +11,8 @@ use super::Port;
 use crate::slot::{Live, Slot};
 use crate::wheel::Timer;
 
+/// Timers among which the first is looked for.
+const LOOKED_AT_MAX: usize = 32;
 /// How long nothing large has come before its memory is given back, up to twice.
 const REST: Duration = Duration::from_secs(1);
 
@@ -36,6 +38,33 @@ impl Port {
         self.next_timer.fetch_min(due.as_nanos(), Ordering::Relaxed);
         drop(wheel);
         self.end_sleep_by(due);
+    }
+
+    /// The slot whose timer is due first, and when, if that is after `now` and not after `limit`.
+    pub(crate) fn first_timer(&self, now: Instant, limit: Instant) -> Option<(Arc<Slot>, Instant)> {
+        let mut wheel = self.wheel.lock();
+        let (_, due, slot) = wheel.first(LOOKED_AT_MAX)?;
+        let found = (now < due && due <= limit).then(|| (slot.clone(), due));
+        self.next_timer.store(self.or_own(due.as_nanos()), Ordering::Relaxed);
+        found
+    }
+
+    /// Moves the timer of `slot` to later; the caller holds its lock. False if it is not here.
+    pub(crate) fn put_off(&self, slot: &Slot, live: &mut Live, due: Instant) -> bool {
+        let index = u32::try_from(self.index).unwrap_or(u32::MAX);
+        let Some((_, timer)) = live.timer.filter(|(port, _)| *port == index) else { return false };
+        let is_moved = self.wheel.lock().reschedule(timer, due);
+        if is_moved {
+            slot.armed.store(due.as_nanos(), Ordering::Relaxed);
+        }
+        is_moved
+    }
+
+    /// When the port itself has something to do, if that is before `due`; all in nanoseconds.
+    fn or_own(&self, due: u64) -> u64 {
+        [&self.next_probe, &self.next_rest]
+            .into_iter()
+            .fold(due, |due, own| due.min(own.load(Ordering::Relaxed)))
     }
 
     /// Sees to it that [`Core::probe_sides`](crate::core::Core::probe_sides) is called by `due`.
@@ -108,8 +137,7 @@ impl Port {
         let mut wheel = self.wheel.lock();
         wheel.advance(now, |slot| expired.push(slot));
         let next = wheel.next_due().map_or(u64::MAX, Instant::as_nanos);
-        let own = [&self.next_probe, &self.next_rest].map(|due| due.load(Ordering::Relaxed));
-        self.next_timer.store(own.into_iter().fold(next, u64::min), Ordering::Relaxed);
+        self.next_timer.store(self.or_own(next), Ordering::Relaxed);
         for slot in expired.iter() {
             slot.armed.store(u64::MAX, Ordering::Relaxed);
         }

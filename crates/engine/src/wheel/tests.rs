@@ -84,6 +84,21 @@ fn putting_off_adds_no_entry_and_does_not_move_the_timer() {
     assert_eq!(wheel.entries.len(), 1);
 }
 
+#[test]
+fn a_sleep_does_not_end_for_timers_that_were_put_off() {
+    let mut wheel = TimerWheel::new(at(0));
+    let (soon, late) = (at(5 << TICK_BITS), at(300 << TICK_BITS));
+    let timers = [1, 2, 3].map(|name| wheel.schedule(name, soon));
+    assert!(wheel.reschedule(timers[0], late) && wheel.reschedule(timers[2], at(70 << TICK_BITS)));
+    assert_eq!(wheel.first(10), Some((timers[1], soon, &2)));
+    assert_eq!(wheel.cancel(timers[1]), Some(2));
+    assert_eq!(wheel.first(10), Some((timers[2], at(70 << TICK_BITS), &3)));
+    assert_eq!(wheel.cancel(timers[2]), Some(3));
+    assert_eq!(wheel.next_due(), Some(at(256 << TICK_BITS)), "it has been moved to where it belongs");
+    assert_eq!(wheel.first(0), None, "too many to look at");
+    assert_eq!(wheel.first(1), Some((timers[0], late, &1)));
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Schedule(u64),
@@ -91,6 +106,7 @@ enum Operation {
     Cancel(usize),
     Advance(u64),
     Sleep,
+    First,
 }
 
 /// Times ahead, from nanoseconds to days.
@@ -105,6 +121,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => any::<usize>().prop_map(Operation::Cancel),
         2 => delay_ns().prop_map(Operation::Advance),
         2 => Just(Operation::Sleep),
+        2 => Just(Operation::First),
     ]
 }
 
@@ -142,6 +159,7 @@ impl Pair {
             }
             Operation::Advance(delay) => self.advance_to(self.now_ns + delay),
             Operation::Sleep => self.sleep(),
+            Operation::First => self.first(),
         }
         self.check();
     }
@@ -171,9 +189,22 @@ impl Pair {
         }
     }
 
+    fn first(&mut self) {
+        let first = self.wheel.first(usize::MAX).map(|(timer, due, id)| (timer, due.as_nanos(), *id));
+        assert_eq!(first.map(|(_, due, _)| due), self.earliest());
+        if let Some((timer, due, id)) = first {
+            let (known, due_ns) = self.model[&id];
+            assert_eq!((timer, due), (known, tick_of(at(due_ns)) << TICK_BITS));
+        }
+    }
+
+    fn earliest(&self) -> Option<u64> {
+        self.model.values().map(|(_, due_ns)| tick_of(at(*due_ns)) << TICK_BITS).min()
+    }
+
     fn check(&self) {
         assert_eq!(self.wheel.len(), self.model.len());
-        let earliest = self.model.values().map(|(_, due_ns)| tick_of(at(*due_ns)) << TICK_BITS).min();
+        let earliest = self.earliest();
         let next = self.wheel.next_due().map(Instant::as_nanos);
         assert!(next.is_some() == earliest.is_some() && next <= earliest.map(|e| e.max(self.now_ns)));
     }
