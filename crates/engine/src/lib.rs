@@ -36,6 +36,9 @@ mod budget;
 mod claim;
 mod clock;
 pub mod control;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod conversation;
 mod core;
 mod counters;
 mod directory;

@@ -50,28 +50,16 @@ mod tests {
     use std::sync::atomic::Ordering;
     use std::thread;
 
-    use weft_base::{Port as Number, Service};
-
     use super::*;
-    use crate::gather::Gather;
+    use crate::conversation::{Conversation, LIMIT};
     use crate::waiters::Interest;
-    use crate::{Config, Engine, Settings, Target};
 
     /// Who answers a question each 6 ms is woken for the question, and when his answer is acknowledged, 1 ms later. His timers for either, of 1 and 3 ms,
     /// are put off before they pass.
     #[test]
     fn timers_that_were_put_off_wake_nobody() {
         const QUESTIONS: u64 = 20;
-        let settings =
-            || Settings { bind: "127.0.0.1:0".parse().unwrap(), spin: Duration::ZERO, ..Settings::default() };
-        let (here, there) = (Engine::open(settings()).unwrap(), Engine::open(settings()).unwrap());
-        let config = |engine: &Engine| Config::new(Service::Datagram, engine.mss());
-        let listening = there.listen(Some(Number::ECHO), config(&there), Gather::WhenBusy).unwrap();
-        let target = Target { node: None, at: Some(there.underlay()), port: Number::ECHO };
-        let asks = here.connect(target, None, config(&here), Gather::WhenBusy).unwrap();
-        let limit = Duration::from_secs(20);
-        assert!(there.wait_accept(&listening, Some(there.now() + limit)));
-        let answers = there.accept(&listening).unwrap();
+        let Conversation { here, asks, there, answers } = Conversation::open();
         let counters = &there.core().port(0).counters;
 
         // Before, it was four and more; on a busy machine some come late.
@@ -80,13 +68,13 @@ mod tests {
             thread::scope(|scope| {
                 scope.spawn(|| {
                     for _ in 0..QUESTIONS {
-                        there.recv_within(&answers, &mut [0; 16], Some(limit)).unwrap();
+                        there.recv_within(&answers, &mut [0; 16], Some(LIMIT)).unwrap();
                         there.send(&answers, b"answer").unwrap();
                     }
                 });
                 for _ in 0..QUESTIONS {
                     here.send(&asks, b"question").unwrap();
-                    assert!(here.wait(&asks, Interest::Readable, Some(here.now() + limit)));
+                    assert!(here.wait(&asks, Interest::Readable, Some(here.now() + LIMIT)));
                     assert_eq!(here.recv(&asks, &mut [0; 16]).unwrap().len, 6);
                     thread::sleep(Duration::from_millis(6));
                 }

@@ -189,13 +189,11 @@ mod tests {
     use std::sync::atomic::Ordering;
     use std::thread;
 
-    use weft_base::{Port as Number, Service};
-
     use super::*;
-    use crate::gather::Gather;
+    use crate::conversation::{Conversation, LIMIT};
     use crate::progress::Condition;
     use crate::waiters::{Interest, Waiters};
-    use crate::{Config, Engine, Settings, Target, Workers};
+    use crate::{Engine, Settings, Workers};
 
     /// What lies in the link keeps its descriptor readable as long as nobody can take it out.
     #[test]
@@ -225,17 +223,7 @@ mod tests {
     #[test]
     fn a_leader_does_not_call_itself() {
         const ROUNDS: usize = 50;
-        let settings =
-            || Settings { bind: "127.0.0.1:0".parse().unwrap(), spin: Duration::ZERO, ..Settings::default() };
-        let (here, there) = (Engine::open(settings()).unwrap(), Engine::open(settings()).unwrap());
-        let config = |engine: &Engine| Config::new(Service::Datagram, engine.mss());
-        let listening = there.listen(Some(Number::ECHO), config(&there), Gather::WhenBusy).unwrap();
-        let target = Target { node: None, at: Some(there.underlay()), port: Number::ECHO };
-        let asks = here.connect(target, None, config(&here), Gather::WhenBusy).unwrap();
-        let limit = Duration::from_secs(20);
-        assert!(there.wait_accept(&listening, Some(there.now() + limit)));
-        let answers = there.accept(&listening).unwrap();
-
+        let Conversation { here, asks, there, answers } = Conversation::open();
         let port = here.core().port(0);
         let before = port.counters.sleeps.load(Ordering::Relaxed);
         let mut calls = 0;
@@ -243,14 +231,14 @@ mod tests {
             scope.spawn(|| {
                 let mut buffer = [0; 16];
                 for _ in 0..ROUNDS {
-                    there.recv_within(&answers, &mut buffer, Some(limit)).unwrap();
+                    there.recv_within(&answers, &mut buffer, Some(LIMIT)).unwrap();
                     thread::sleep(Duration::from_micros(200));
                     there.send(&answers, b"answer").unwrap();
                 }
             });
             for _ in 0..ROUNDS {
                 here.send(&asks, b"question").unwrap();
-                assert!(here.wait(&asks, Interest::Readable, Some(here.now() + limit)));
+                assert!(here.wait(&asks, Interest::Readable, Some(here.now() + LIMIT)));
                 calls += usize::from(port.signal().is_raised());
                 assert_eq!(here.recv(&asks, &mut [0; 16]).unwrap().len, 6);
             }

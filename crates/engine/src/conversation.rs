@@ -1,0 +1,36 @@
+//! Two engines for tests, whose threads never spin, and a connection between them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_base::{Port as Number, Service};
+
+use crate::gather::Gather;
+use crate::slot::Slot;
+use crate::{Config, Engine, Settings, Target};
+
+/// How long what must come is waited for.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// The end that asks, and the one that answers.
+pub(crate) struct Conversation {
+    pub(crate) here: Engine,
+    pub(crate) asks: Arc<Slot>,
+    pub(crate) there: Engine,
+    pub(crate) answers: Arc<Slot>,
+}
+
+impl Conversation {
+    pub(crate) fn open() -> Self {
+        let settings =
+            || Settings { bind: "127.0.0.1:0".parse().unwrap(), spin: Duration::ZERO, ..Settings::default() };
+        let (here, there) = (Engine::open(settings()).unwrap(), Engine::open(settings()).unwrap());
+        let config = |engine: &Engine| Config::new(Service::Datagram, engine.mss());
+        let listening = there.listen(Some(Number::ECHO), config(&there), Gather::WhenBusy).unwrap();
+        let target = Target { node: None, at: Some(there.underlay()), port: Number::ECHO };
+        let asks = here.connect(target, None, config(&here), Gather::WhenBusy).unwrap();
+        assert!(there.wait_accept(&listening, Some(there.now() + LIMIT)));
+        let answers = there.accept(&listening).unwrap();
+        Self { here, asks, there, answers }
+    }
+}
