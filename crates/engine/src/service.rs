@@ -1,7 +1,7 @@
 //! The threads of the engine: one service thread per port, or dedicated workers.
 //!
 //! The service thread is there so that acknowledgements, retransmissions and timers happen although no user thread is in
-//! a call. While user threads run turns it naps, up to two milliseconds at a time, and never sleeps on the link: so the sender of a
+//! a call. While user threads run turns it naps, a millisecond at a time, and never sleeps on the link: so the sender of a
 //! packet does not pay for its waking, and it does not take the processor from those who work. When no user thread has
 //! run a turn for a millisecond it takes the lead itself. When a user thread sleeps on the link for long, it sleeps until
 //! that one leaves. An idle engine therefore runs nothing at all.
@@ -27,8 +27,6 @@ use crate::runner::Runner;
 
 /// A user thread that ran a turn this lately is counted on to run the next.
 const PRESENCE: Duration = Duration::from_millis(1);
-/// A user thread that ran its last turn this lately is likely to be running turns.
-const BUSY: Duration = Duration::from_micros(100);
 /// A leader that has slept this long is counted on to sleep on.
 const DEEP_AFTER: Duration = Duration::from_millis(20);
 
@@ -71,20 +69,7 @@ fn is_user_present(port: &Port, now: Instant) -> bool {
 
 fn nap(port: &Port, parker: &Parker, now: Instant) {
     port.set_service(Service::Napping);
-    parker.park_timeout(if is_watching(port, now) { watch_nap(port, now) } else { until_look(port, now) });
-}
-
-/// How long until the service thread looks again, where nothing gathers. A user thread that stops is missed for no longer than it would be by
-/// looks each [`PRESENCE`], of which the first may come too early to tell.
-fn until_look(port: &Port, now: Instant) -> Duration {
-    let since = now - user_turn_at(port);
-    if since < BUSY || port.is_leader_asleep() {
-        2 * PRESENCE
-    } else if since < PRESENCE {
-        (PRESENCE - since).max(BUSY)
-    } else {
-        PRESENCE
-    }
+    parker.park_timeout(if is_watching(port, now) { watch_nap(port, now) } else { PRESENCE });
 }
 
 /// Leads until a user thread wants to, or runs turns itself. False if somebody else leads. Where a loop of the user's attends the
@@ -192,29 +177,4 @@ fn rest(core: &Arc<Core>, port: &Port, parker: &Parker) {
         return;
     };
     lead.sleep(now, next_look(port, now), || core.is_stopping.load(Ordering::SeqCst));
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use weft_link::Udp;
-
-    use super::*;
-
-    #[test]
-    fn a_user_thread_that_stops_is_missed_within_two_milliseconds() {
-        let link = Arc::new(Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap());
-        let port = Port::new(0, link, clock::now(), Duration::ZERO, 0).unwrap();
-        let at = |micros: u64| Instant::from_nanos(5_000_000_000 + micros * 1_000);
-        port.user_turn_at.store(at(0).as_nanos(), Ordering::Relaxed);
-        // It runs no turn any more, and is looked for at any time after the last.
-        for micros in (0..2_000).step_by(10) {
-            let mut now = at(micros);
-            while is_user_busy(&port, now) {
-                now += until_look(&port, now);
-            }
-            assert!(now <= at(2_100), "looked for after {micros} µs, missed at {now:?}");
-        }
-        let looks = [0, 99, 100, 600, 950, 1_000].map(|micros| until_look(&port, at(micros)).as_micros());
-        assert_eq!(looks, [2_000, 2_000, 900, 400, 100, 1_000]);
-    }
 }

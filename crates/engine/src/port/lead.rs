@@ -7,7 +7,7 @@
 //!
 //! Races:
 //! * A follower may leave while it is given the lead: whether it was is in the list, and the list's lock decides.
-//! * Who left the lead may not come back, and followers sleep on: the service thread, which then looks within two milliseconds, calls one,
+//! * Who left the lead may not come back, and followers sleep on: the service thread, which then looks every millisecond, calls one,
 //!   or leads itself.
 
 use std::os::fd::RawFd;
@@ -68,11 +68,6 @@ impl Port {
 
     pub(crate) fn is_led(&self) -> bool {
         self.leadership.is_led.load(Ordering::SeqCst)
-    }
-
-    /// Whether the leader sleeps on the link.
-    pub(crate) fn is_leader_asleep(&self) -> bool {
-        self.sleeps_until.load(Ordering::Relaxed) > 0
     }
 
     /// A user thread begins to wait: the service thread is to leave the link to it.
