@@ -344,7 +344,8 @@ int cdp_progress_fd(int node);
 
 /*
  * Works off what has come for a node, a batch at most. Returns 1 if anything had. If it returns 0, nothing is left of what came
- * before the call, but for a flood that a thread of the node takes in, and the descriptor becomes readable with what comes next, also for who waits for edges (EPOLLET).
+ * before the call, but for a flood that a thread of the node takes in, and the descriptor becomes readable with what comes
+ * next, also for who waits for edges (EPOLLET).
  * errno: EBADF; EMFILE.
  */
 int cdp_progress(int node);

@@ -4,21 +4,18 @@
 //! would cost each of them a lock. Who sleeps has the time, and a wake for nothing takes longer than what is done here (decision 0055).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use weft_base::Instant;
 
 use crate::core::Core;
-use crate::port::Port;
+use crate::port::{Port, SOON};
 use crate::slot::Slot;
 
-/// What is due later is left as it is.
-const SOON: Duration = Duration::from_millis(10);
 /// So many slots are looked at: those of the peers that something just came from.
 const SLOTS_MAX: usize = 4;
 
 impl Core {
-    /// Puts off timers of the port that are armed for too early, as far as they would end a sleep from `now` on soon.
+    /// Puts off timers of the port that are armed for too early, as far as they would end a sleep from `now` on within [`SOON`].
     pub(crate) fn settle_timers(&self, port: &Port, now: Instant) {
         if port.next_timer() > (now + SOON).as_nanos() {
             return;
@@ -49,8 +46,8 @@ impl Core {
 mod tests {
     use std::sync::atomic::Ordering;
     use std::thread;
+    use std::time::Duration;
 
-    use super::*;
     use crate::conversation::{Conversation, LIMIT};
     use crate::waiters::Interest;
 

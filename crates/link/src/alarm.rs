@@ -8,12 +8,13 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
+/// What takes a timer back, and what one has that goes off once.
 const NEVER: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// A descriptor that is readable from a time on, until it is set anew.
 ///
 /// A time-out of [`crate::wait`] is a timer that is set and taken back with each sleep, which takes a virtual machine's processor some
-/// microseconds. This one may stay set over many sleeps.
+/// microseconds (decision 0055). This one may stay set over many sleeps.
 ///
 /// ```
 /// use std::time::Duration;

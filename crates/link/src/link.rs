@@ -61,7 +61,7 @@ pub trait Link: Send + Sync {
     }
 
     /// A connection with the peer whose packets come from there has begun; when it is over, [`Link::forget_peer`] tells. Links that share an
-    /// address see to it that few peers have one each. Not for the packet path.
+    /// address see to it that few peers have one each (decision 0054). Not for the packet path.
     fn note_peer(&self, _from: SocketAddr) {}
 
     /// A connection that [`Link::note_peer`] told of is over.

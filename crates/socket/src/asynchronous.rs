@@ -5,7 +5,7 @@
 //! watch a descriptor. A future that is dropped before it is ready, as by a time-out, leaves no waker behind.
 //!
 //! What comes wakes a thread of the node, which wakes the task's. A runtime whose own thread makes the node's progress
-//! ([`crate::Progress`]) is woken itself, which spares a third of a round trip where both ends sleep; with tokio by one line (the
+//! ([`crate::Progress`]) is woken itself, which spares a tenth of a round trip where both ends sleep; with tokio by one line (the
 //! feature `tokio`, `keep_going`).
 //!
 //! ```

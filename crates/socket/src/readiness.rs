@@ -31,8 +31,8 @@ impl From<Interest> for weft_engine::Interest {
 /// Level-triggered: the descriptor becomes readable when the condition begins to hold and stays so until an operation
 /// on the socket finds that it holds no more ([`SendError::WouldBlock`](crate::SendError::WouldBlock),
 /// [`RecvError::WouldBlock`](crate::RecvError::WouldBlock)). Each new arrival writes to it again, so edge-triggered
-/// waiting works too. Never read from or write to it. What comes
-/// wakes a thread of the node first, unless the program makes the node's [`Progress`](crate::Progress) itself. The descriptor lives as long as this value or its socket.
+/// waiting works too. Never read from or write to it. What comes wakes a thread of the node first, unless the program makes
+/// the node's [`Progress`](crate::Progress) itself. The descriptor lives as long as this value or its socket.
 ///
 /// ```
 /// use std::os::fd::AsRawFd;

@@ -1,7 +1,7 @@
 //! How long a leader sleeps: by a timer that stays set from one sleep to the next.
 //!
 //! In a conversation a timer is always due within some milliseconds, such as that of the acknowledgement, and each time something comes
-//! before it. A time-out of each sleep would be set and taken back each time, which takes a virtual machine 2 to 5 µs a sleep
+//! before it. A time-out of each sleep would be set and taken back each time, which takes a virtual machine 2 to 6 µs a sleep
 //! (decision 0055). So the timer is left as it is where it ends the sleep too early, once, instead of too late.
 
 use std::io;
@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use weft_base::Instant;
 
-/// A time-out of more is left to the call that sleeps: the kernel has something else to do before.
-const FAR: Duration = Duration::from_millis(10);
+/// What is due within this is worth a timer of the port's. A longer time-out is left to the call that sleeps: the kernel has something else to do
+/// before.
+pub(crate) const SOON: Duration = Duration::from_millis(10);
 
 /// For the leader alone.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ impl Alarm {
     pub(super) fn end_by(&self, until: Instant, now: Instant) -> Option<Duration> {
         let rest = until.saturating_since(now);
         let due = self.due.load(Ordering::Relaxed);
-        if rest > FAR {
+        if rest > SOON {
             // To take it back takes less than to wake for nothing.
             if due != u64::MAX {
                 self.clear();

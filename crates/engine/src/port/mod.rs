@@ -32,6 +32,7 @@ mod signal;
 mod timers;
 
 use alarm::Alarm;
+pub(crate) use alarm::SOON;
 use attended::Attended;
 use lead::Leadership;
 pub(crate) use lead::{LEADERS_PAUSE, Lead};
