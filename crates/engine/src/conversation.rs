@@ -22,8 +22,13 @@ pub(crate) struct Conversation {
 
 impl Conversation {
     pub(crate) fn open() -> Self {
-        let settings =
-            || Settings { bind: "127.0.0.1:0".parse().unwrap(), spin: Duration::ZERO, ..Settings::default() };
+        Self::open_with_buffers(Settings::default().socket_buffer_bytes)
+    }
+
+    /// By sockets for which the kernel is asked to keep so many bytes.
+    pub(crate) fn open_with_buffers(socket_buffer_bytes: usize) -> Self {
+        let bind = "127.0.0.1:0".parse().unwrap();
+        let settings = || Settings { bind, spin: Duration::ZERO, socket_buffer_bytes, ..Settings::default() };
         let (here, there) = (Engine::open(settings()).unwrap(), Engine::open(settings()).unwrap());
         let config = |engine: &Engine| Config::new(Service::Datagram, engine.mss());
         let listening = there.listen(Some(Number::ECHO), config(&there), Gather::WhenBusy).unwrap();

@@ -78,7 +78,7 @@ impl Window {
 /// What the last window told.
 pub(crate) struct Inflow {
     /// Bytes of the kernel's buffer.
-    buffer_bytes: u64,
+    buffer_bytes: AtomicU64,
     /// Packets a millisecond while the port is flooded, else 0.
     flood_per_ms: AtomicU64,
     /// Whether its packets came one by one: the kernel joined few.
@@ -98,7 +98,7 @@ impl Inflow {
     /// Of a link whose kernel's buffer has so many bytes.
     pub(crate) fn new(buffer_bytes: usize) -> Self {
         Self {
-            buffer_bytes: buffer_bytes as u64,
+            buffer_bytes: AtomicU64::new(buffer_bytes as u64),
             flood_per_ms: AtomicU64::new(0),
             is_apart: AtomicBool::new(false),
             doze_ns: AtomicU64::new(nanos(DOZE_MIN)),
@@ -109,23 +109,28 @@ impl Inflow {
         }
     }
 
-    /// So much came in with the turn of `now`.
-    #[inline]
-    pub(crate) fn note(&self, window: &mut Window, arrived: Arrived, now: Instant) {
-        self.packets.add(arrived.packets);
-        window.arrived.add(arrived);
-        if now - window.since >= WINDOW {
-            self.end_window(window, now);
-        }
+    /// The kernel's buffer has so many bytes from now on.
+    pub(crate) fn set_buffer_bytes(&self, bytes: usize) {
+        self.buffer_bytes.store(bytes as u64, Ordering::Relaxed);
     }
 
-    fn end_window(&self, window: &mut Window, now: Instant) {
+    /// So much came in with the turn of `now`. Whether that is known to be more than the kernel's buffer has room for.
+    #[inline]
+    pub(crate) fn note(&self, window: &mut Window, arrived: Arrived, now: Instant) -> bool {
+        self.packets.add(arrived.packets);
+        window.arrived.add(arrived);
+        now - window.since >= WINDOW && self.end_window(window, now)
+    }
+
+    /// Whether the kernel's buffer was too small for a doze.
+    fn end_window(&self, window: &mut Window, now: Instant) -> bool {
         let span = now - window.since;
         let Arrived { packets, pieces, bytes } = window.arrived;
         let (packets_per_ms, bytes_per_ms) = (per_ms(packets, span), per_ms(bytes, span));
+        let has_room = self.until_full_ns(packets_per_ms, bytes_per_ms) >= nanos(DOZE_MIN);
         let is_flood = packets_per_ms >= FLOOD_PER_MS
             && bytes < packets * LARGE_BYTES
-            && self.until_full_ns(packets_per_ms, bytes_per_ms) >= nanos(DOZE_MIN)
+            && has_room
             && span < 2 * WINDOW
             && self.sent_at.load(Ordering::Relaxed) < window.since.as_nanos()
             && self.awake_until.load(Ordering::Relaxed) < now.as_nanos();
@@ -133,11 +138,12 @@ impl Inflow {
         self.is_apart.store(pieces > packets / 2, Ordering::Relaxed);
         self.doze_ns.store(self.doze_ns_at(packets_per_ms, bytes_per_ms), Ordering::Relaxed);
         *window = Window::new(now);
+        !has_room
     }
 
     /// How long it takes to fill the part of the kernel's buffer that a doze may fill.
     fn until_full_ns(&self, packets_per_ms: u64, bytes_per_ms: u64) -> u64 {
-        let room = self.buffer_bytes / BUFFER_PART;
+        let room = self.buffer_bytes.load(Ordering::Relaxed) / BUFFER_PART;
         until_ns(room, bytes_per_ms).min(until_ns(room / PACKET_COUNTS, packets_per_ms))
     }
 
@@ -231,126 +237,4 @@ fn nanos(span: Duration) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const BUFFER_BYTES: usize = 4 << 20;
-    const AT: Instant = Instant::from_nanos(1_000_000_000);
-
-    fn us(count: u64) -> Instant {
-        AT + Duration::from_micros(count)
-    }
-
-    /// So many packets of 1,000 bytes, in so many pieces.
-    fn packets(packets: u64, pieces: u64) -> Arrived {
-        Arrived { packets, pieces, bytes: 1_000 * packets }
-    }
-
-    /// So many packets every 100 µs of a window and the turn that ends it.
-    fn play(inflow: &Inflow, count: u64) -> Window {
-        let mut window = Window::new(AT);
-        (1..=10).for_each(|turn| inflow.note(&mut window, packets(count, 1), us(100 * turn)));
-        window
-    }
-
-    #[test]
-    fn many_packets_of_one_direction_are_a_flood() {
-        let inflow = Inflow::new(BUFFER_BYTES);
-        play(&inflow, 15);
-        assert!(!inflow.is_flooded());
-        play(&inflow, 16);
-        assert!(inflow.is_flooded());
-    }
-
-    #[test]
-    fn few_large_packets_are_no_flood() {
-        let inflow = Inflow::new(BUFFER_BYTES);
-        for (mean_bytes, is_flood) in [(LARGE_BYTES, false), (LARGE_BYTES - 1, true)] {
-            let arrived = Arrived { packets: 200, pieces: 200, bytes: 200 * mean_bytes };
-            inflow.note(&mut Window::new(AT), arrived, AT + WINDOW);
-            assert_eq!(inflow.is_flooded(), is_flood, "{mean_bytes} bytes");
-        }
-    }
-
-    #[test]
-    fn nobody_dozes_where_what_comes_meanwhile_fills_more_than_a_part_of_the_buffer() {
-        let bytes_per_ms = 2_200_000;
-        for (buffer_bytes, is_flood) in [(440_000, true), (439_990, false)] {
-            let inflow = Inflow::new(buffer_bytes);
-            let arrived = Arrived { packets: 1_500, pieces: 50, bytes: bytes_per_ms };
-            inflow.note(&mut Window::new(AT), arrived, AT + WINDOW);
-            assert_eq!(inflow.is_flooded(), is_flood, "{buffer_bytes} bytes");
-        }
-    }
-
-    #[test]
-    fn packets_that_were_joined_do_not_come_apart() {
-        let inflow = Inflow::new(BUFFER_BYTES);
-        let mut window = play(&inflow, 100);
-        assert!(inflow.is_flooded() && !inflow.is_flooded_apart());
-        (11..=20).for_each(|turn| inflow.note(&mut window, packets(100, 51), us(100 * turn)));
-        assert!(inflow.is_flooded_apart());
-        (21..=30).for_each(|turn| inflow.note(&mut window, packets(100, 50), us(100 * turn)));
-        assert!(inflow.is_flooded() && !inflow.is_flooded_apart());
-        (31..=40).for_each(|turn| inflow.note(&mut window, packets(10, 10), us(100 * turn)));
-        assert!(!inflow.is_flooded_apart());
-    }
-
-    #[test]
-    fn an_answer_is_not_waited_for_in_a_doze() {
-        let inflow = Inflow::new(BUFFER_BYTES);
-        inflow.note_user_sends(us(500));
-        let mut window = play(&inflow, 50);
-        assert!(!inflow.is_flooded(), "it came within the window");
-        (11..=20).for_each(|turn| inflow.note(&mut window, packets(50, 1), us(100 * turn)));
-        assert!(inflow.is_flooded(), "it came before the window");
-    }
-
-    #[test]
-    fn a_doze_is_as_long_as_what_comes_meanwhile_fits_cache_and_buffer() {
-        let doze = |buffer_bytes, packets_per_ms, bytes_per_ms| {
-            Inflow::new(buffer_bytes).doze_ns_at(packets_per_ms, bytes_per_ms) / 1_000
-        };
-        assert_eq!(doze(BUFFER_BYTES, 160, 230_000), 150, "the longest");
-        assert_eq!(doze(BUFFER_BYTES, 2_560, 2_560), 75, "by packets");
-        assert_eq!(doze(BUFFER_BYTES, 500, 4_096 << 10), 62, "by bytes");
-        assert_eq!(doze(BUFFER_BYTES, 5_000, 8 << 20), 50, "the shortest");
-        assert_eq!(doze(416 << 10, 1_040, 1_248), 75, "by packets of the buffer");
-        assert_eq!(doze(416 << 10, 160, 1_040 << 10), 75, "by bytes of the buffer");
-        assert_eq!(doze(416 << 10, 1_400, 2_000_000), 50, "the shortest, of a buffer full in 53");
-        assert_eq!(doze(2 << 20, 500, 4_096 << 10), 62, "by bytes, of a buffer full in 125");
-        assert_eq!(doze(0, 160, 230_000), 50, "no buffer to speak of");
-    }
-
-    #[test]
-    fn a_window_with_a_pause_is_no_flood() {
-        let inflow = Inflow::new(BUFFER_BYTES);
-        let mut window = Window::new(AT);
-        inflow.note(&mut window, packets(10_000, 1), us(2_000));
-        assert!(!inflow.is_flooded());
-    }
-
-    #[test]
-    fn dozes_that_held_up_the_sender_are_the_last_for_a_while() {
-        let inflow = Inflow::new(BUFFER_BYTES);
-        let mut window = play(&inflow, 100); // one a microsecond
-        inflow.note_doze(us(1_000), 50, 256, us(1_100));
-        assert!(inflow.is_flooded(), "half of the packets came");
-        inflow.note_doze(us(1_000), 128, 256, us(1_250));
-        assert!(inflow.is_flooded(), "half of what a turn takes came");
-        (0..2).for_each(|_| inflow.note_doze(us(1_000), 49, 256, us(1_100)));
-        assert!(inflow.is_flooded(), "by chance");
-        inflow.note_doze(us(1_000), 50, 256, us(1_100));
-        (0..2).for_each(|_| inflow.note_doze(us(1_000), 49, 256, us(1_100)));
-        assert!(inflow.is_flooded(), "not in a row");
-        (0..3).for_each(|_| inflow.note_doze_for_others(us(1_000), 128, 256, us(1_900)));
-        assert!(inflow.is_flooded(), "who ended it late are those that it was for");
-        (0..2).for_each(|_| inflow.note_doze(us(1_000), 128, 256, us(1_900)));
-        inflow.note_doze_for_others(us(1_000), 49, 256, us(1_100));
-        assert!(!inflow.is_flooded());
-        (11..=1_000).for_each(|turn| inflow.note(&mut window, packets(100, 1), us(100 * turn)));
-        assert!(!inflow.is_flooded(), "not yet");
-        (1_001..=1_050).for_each(|turn| inflow.note(&mut window, packets(100, 1), us(100 * turn)));
-        assert!(inflow.is_flooded());
-    }
-}
+mod tests;

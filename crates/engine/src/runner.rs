@@ -59,7 +59,9 @@ pub(crate) fn note_arrived(port: &Port, turn: &mut Turn, runner: Runner, arrived
         if runner == Runner::Waiter {
             port.counters.waiters_busy_turns.add(1);
         }
-        port.inflow.note(&mut turn.window, arrived, now);
+        if port.inflow.note(&mut turn.window, arrived, now) {
+            turn.batch.note_short_of_room();
+        }
         port.note_memory(&turn.batch, now);
     }
 }

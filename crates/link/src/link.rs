@@ -10,6 +10,8 @@ use crate::{RecvBatch, SendBatch};
 
 /// Bytes of a CDP header, which every data segment is sent behind (specification, section 2).
 pub(crate) const HEADER_BYTES: u32 = 28;
+/// Where a packet has a word that counts up from packet to packet of a flow (the lower half of SEQUENCE NUMBER, section 2).
+pub(crate) const NUMBER_AT: usize = 20;
 
 /// Most bytes of a packet that a device sends by itself ([`Link::send_lone`]): one piece of memory costs the kernel less than several, as long as it is small.
 pub const LONE_BYTES: usize = 256;
@@ -73,6 +75,17 @@ pub trait Link: Send + Sync {
 
     /// A second such descriptor. It may come into being while the link receives, and stays then.
     fn second_fd(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// More of them, for as long as the link receives by these too.
+    fn more_fds(&self) -> Option<[RawFd; 5]> {
+        None
+    }
+
+    /// Bytes that the kernel keeps now for packets that come, where that may be more than [`LinkInfo::receive_buffer_bytes`]: it
+    /// changes with [`Link::more_fds`].
+    fn room_bytes(&self) -> Option<usize> {
         None
     }
 
@@ -222,6 +235,14 @@ impl<L: Link + ?Sized> Link for Arc<L> {
 
     fn second_fd(&self) -> Option<RawFd> {
         (**self).second_fd()
+    }
+
+    fn more_fds(&self) -> Option<[RawFd; 5]> {
+        (**self).more_fds()
+    }
+
+    fn room_bytes(&self) -> Option<usize> {
+        (**self).room_bytes()
     }
 
     fn next_due(&self) -> Option<Duration> {

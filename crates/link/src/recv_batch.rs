@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use bytes::BytesMut;
 
 use crate::arena::Arena;
-use crate::udp::{Origin, Rhythm};
+use crate::udp::{Course, Origin, Rhythm, Stripe};
 use run::Run;
 
 mod run;
@@ -105,6 +105,8 @@ pub struct RecvBatch {
     pub(crate) rhythm: Rhythm,
     /// Whose packets the second socket of a UDP link brings. See `udp::origin`.
     pub(crate) origin: Origin,
+    /// Where the next packet of a flood is to be found. See `udp::course`.
+    pub(crate) course: Course,
 }
 
 impl RecvBatch {
@@ -130,6 +132,7 @@ impl RecvBatch {
             small: Arena::new(SMALL_CHUNK_BYTES, SMALL_CHUNKS),
             rhythm: Rhythm::default(),
             origin: Origin::default(),
+            course: Course::default(),
         }
     }
 
@@ -158,6 +161,30 @@ impl RecvBatch {
     #[inline]
     pub fn note_readable(&mut self) {
         self.rhythm.note_readable();
+    }
+
+    /// So much comes that the kernel has too little room for what it brings while nobody looks: a link that can have more of it does.
+    pub fn note_short_of_room(&mut self) {
+        self.rhythm.note_short_of_room();
+    }
+
+    /// What came last, which is not taken apart.
+    pub(crate) fn last_piece(&self) -> Option<&Received> {
+        self.packets.last()
+    }
+
+    /// That was the last before a flood goes round several sockets.
+    pub(crate) fn begin_course(&mut self, stripe: Stripe) {
+        if let Some(last) = self.packets.last() {
+            self.course.begin(stripe, last);
+        }
+    }
+
+    /// That is of a flood that goes round several sockets, and came by this one of them, or before.
+    pub(crate) fn note_course(&mut self, socket: Option<usize>) {
+        if let Some(last) = self.packets.last() {
+            self.course.note(last, socket);
+        }
     }
 
     /// Whether there may be memory for [`RecvBatch::rest`] to give back.

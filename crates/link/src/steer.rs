@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use crate::sockopt;
 
 /// An odd number without a pattern: 2^32 over the golden ratio.
-const SPREAD: u32 = 0x9E37_79B1;
+pub(crate) const SPREAD: u32 = 0x9E37_79B1;
 const HASH_SHIFT: u32 = 16;
 
 /// One step of a program, which goes `jt` steps further where a comparison holds, and `jf` where it does not.
@@ -24,6 +24,12 @@ pub(crate) const fn hash(word: u32) -> u32 {
 pub(crate) const fn hash_at(at: i32) -> [libc::sock_filter; 3] {
     let word = step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at.cast_unsigned(), 0, 0);
     [word, with(libc::BPF_MUL, SPREAD), with(libc::BPF_RSH, HASH_SHIFT)]
+}
+
+/// Loads a word of what the packet carries.
+pub(crate) const fn word_at(at: usize) -> libc::sock_filter {
+    #[allow(clippy::cast_possible_truncation)] // some bytes
+    step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at as u32, 0, 0)
 }
 
 /// Loads half a word.

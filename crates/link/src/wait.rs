@@ -41,7 +41,7 @@ impl Interest {
 }
 
 /// Descriptors that one call can wait for without memory from the heap.
-const FEW: usize = 8;
+const FEW: usize = 9;
 
 /// Sleeps until one of `fds` is readable or `timeout` has passed (`None`: for ever), and returns how many are.
 ///

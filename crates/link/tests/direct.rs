@@ -1,11 +1,13 @@
 //! The socket of its own that a peer gets with whom single packets go to and fro.
 
+mod ends;
+
 use weft_frame::FrameBuffer;
 use weft_link::{Link, RecvBatch, SendBatch, Udp, UdpOptions};
 
-const HOMES: [&str; 4] = ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0", "[::]:0"];
+use ends::{End, packets, ping_pong};
 
-use helpers::*;
+const HOMES: [&str; 4] = ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0", "[::]:0"];
 
 #[test]
 fn a_ping_pong_earns_a_socket_of_its_own_at_either_end_and_nothing_else_does() {
@@ -112,77 +114,4 @@ fn it_can_be_declined() {
     let (mut here, mut there) = (End { link, batch: RecvBatch::new() }, End::new(HOMES[0]));
     ping_pong(&mut here, &mut there, 100);
     assert_eq!(here.link.second_fd(), None);
-}
-
-#[cfg(test)]
-mod helpers {
-    use std::net::SocketAddr;
-    use std::time::{Duration, Instant};
-
-    use weft_link::{Link, RecvBatch, SendBatch, Udp, wait};
-
-    pub(super) struct End {
-        pub(super) link: Udp,
-        pub(super) batch: RecvBatch,
-    }
-
-    impl End {
-        pub(super) fn new(home: &str) -> Self {
-            Self { link: Udp::bind(home.parse().unwrap()).unwrap(), batch: RecvBatch::new() }
-        }
-
-        /// Where others reach it on this machine, from a socket like `from`.
-        pub(super) fn address(&self, from: &Self) -> SocketAddr {
-            let mut address = self.link.info().local;
-            if address.ip().is_unspecified() {
-                let is_v4 = from.link.info().local.is_ipv4();
-                address.set_ip(if is_v4 { [127, 0, 0, 1].into() } else { "::1".parse().unwrap() });
-            }
-            address
-        }
-
-        pub(super) fn send(&self, to: SocketAddr, packets: &[Vec<u8>]) {
-            let mut out = SendBatch::new();
-            packets.iter().for_each(|packet| out.push_slice(to, packet));
-            assert_eq!(self.link.send(&mut out).unwrap(), packets.len());
-        }
-
-        /// Sleeps as the engine does, on both descriptors, and receives `count` packets.
-        pub(super) fn receive(&mut self, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
-            let mut got = Vec::new();
-            let started = Instant::now();
-            while got.len() < count {
-                assert!(started.elapsed() < Duration::from_secs(60), "only {} of {count} came", got.len());
-                let main = self.link.poll_fd().unwrap();
-                let fds = [main, self.link.second_fd().unwrap_or(main)];
-                wait(&fds, Some(Duration::from_secs(1))).unwrap();
-                self.link.recv(&mut self.batch).unwrap();
-                got.extend(self.batch.drain().map(|packet| (packet.from, packet.bytes.to_vec())));
-            }
-            got
-        }
-
-        /// Looks at an empty link once, as a spinning thread does.
-        pub(super) fn look(&mut self) {
-            assert_eq!(self.link.recv(&mut self.batch).unwrap(), 0);
-        }
-    }
-
-    pub(super) fn packets(count: usize, len: usize) -> Vec<Vec<u8>> {
-        (0..count).map(|n| vec![u8::try_from(n % 251).unwrap(); len]).collect()
-    }
-
-    /// Exchanges lone packets, and checks each.
-    pub(super) fn ping_pong(here: &mut End, there: &mut End, rounds: usize) {
-        let (to_there, to_here) = (there.address(here), here.address(there));
-        for round in 0..rounds {
-            let message = vec![u8::try_from(round % 251).unwrap(); 64];
-            here.look();
-            there.look();
-            here.send(to_there, std::slice::from_ref(&message));
-            assert_eq!(there.receive(1), [(to_here, message.clone())]);
-            there.send(to_here, std::slice::from_ref(&message));
-            assert_eq!(here.receive(1), [(to_there, message)]);
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! A port that a loop of events of the user's attends (see `attendance`).
 
 use std::io;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -48,20 +49,23 @@ impl Port {
     pub(crate) fn leave_to_service(&self, until: Option<Instant>) {
         let was_left = self.left_until.swap(until.map_or(0, Instant::as_nanos), Ordering::Relaxed) > 0;
         let Some(heard) = self.attended.by.get().filter(|_| was_left != until.is_some()) else { return };
-        let fds = [self.link.poll_fd(), self.link.second_fd()];
         // Descriptors that could be added stay what they are; if not, loops rely on the service thread.
         let _ = match until {
-            Some(_) => fds.into_iter().flatten().try_for_each(|fd| heard.remove(fd)),
+            Some(_) => self.link_fds().try_for_each(|fd| heard.remove(fd)),
             None => self.hear_link(),
         };
+    }
+
+    /// This descriptor is not the link's any more.
+    pub(super) fn hear_no_more(&self, fd: RawFd) -> io::Result<()> {
+        self.attended.by.get().map_or(Ok(()), |heard| heard.remove(fd))
     }
 
     /// The link's descriptors are among those that are heard, where anybody hears them: a second one may be new.
     pub(super) fn hear_link(&self) -> io::Result<()> {
         let is_left = self.left_until.load(Ordering::Relaxed) > 0;
         let Some(heard) = self.attended.by.get().filter(|_| !is_left) else { return Ok(()) };
-        let fds = [self.link.poll_fd(), self.link.second_fd()];
-        fds.into_iter().flatten().try_for_each(|fd| heard.add(fd, self.index as u64))
+        self.link_fds().try_for_each(|fd| heard.add(fd, self.index as u64))
     }
 }
 

@@ -31,6 +31,8 @@ use crate::clock;
 pub(crate) const LEADERS_PAUSE: Duration = Duration::from_micros(50);
 /// A leader that has woken others for what they wait for so often, and has got nothing itself, has no use for the lead.
 const RELAYS: u32 = 4;
+/// Descriptors that a leader sleeps on at most: two of the port, the link's two and five more.
+const FDS: usize = 9;
 /// What the kernel waits for never.
 const NO_FD: RawFd = -1;
 /// Where the service thread sees that nobody leads, and that nobody has looked at the link for longer, it calls somebody.
@@ -203,18 +205,17 @@ impl Lead<'_> {
     /// Sleeps until the link has packets, somebody signals, a timer is due, or `limit` is reached. `is_called` is asked
     /// once more after others can see that this thread sleeps. Whether the link had packets.
     pub(crate) fn sleep(&self, now: Instant, limit: Option<Instant>, is_called: impl Fn() -> bool) -> bool {
-        let link = &self.port.link;
-        self.sleep_on([link.poll_fd(), link.second_fd()], now, limit, is_called)
+        self.sleep_on(self.port.link_fds(), now, limit, is_called)
     }
 
     /// The same, but what the link has wakes somebody else.
     pub(crate) fn sleep_off_link(&self, now: Instant, limit: Instant, is_called: impl Fn() -> bool) {
-        self.sleep_on([None, None], now, Some(limit), is_called);
+        self.sleep_on(std::iter::empty(), now, Some(limit), is_called);
     }
 
     fn sleep_on(
         &self,
-        links: [Option<RawFd>; 2],
+        link_fds: impl Iterator<Item = RawFd>,
         now: Instant,
         limit: Option<Instant>,
         is_called: impl Fn() -> bool,
@@ -227,23 +228,25 @@ impl Lead<'_> {
         port.sleeps_until.store(until.min(port.next_timer()), Ordering::SeqCst);
         fence(Ordering::SeqCst);
         until = until.min(port.next_timer());
-        let [mut signal, mut alarm, mut first, mut second] = [false; 4];
+        let [mut signal, mut alarm, mut is_ready] = [false; 3];
         if !is_called() {
             port.counters.sleeps.fetch_add(1, Ordering::Relaxed);
             let timeout = port.alarm.end_by(Instant::from_nanos(until), now);
             // A link without a descriptor (a plain loopback) calls the waker's owner through `next_due` only.
-            let fds = [Some(port.signal.fd()), port.alarm.fd(), links[0], links[1]];
-            let mut fds = fds.map(|fd| LinkInterest::readable(fd.unwrap_or(NO_FD)));
+            let mut fds = [LinkInterest::readable(NO_FD); FDS];
+            let own = [port.signal.fd(), port.alarm.fd().unwrap_or(NO_FD)];
+            let all = own.into_iter().chain(link_fds);
+            let count = fds.iter_mut().zip(all).map(|(slot, fd)| slot.fd = fd).count();
             // An error would come back at once; the caller's loop then polls, which is slow but right.
-            let _ = weft_link::wait_for(&mut fds, timeout);
-            [signal, alarm, first, second] = fds.map(|fd| fd.is_ready);
+            let _ = weft_link::wait_for(&mut fds[..count], timeout);
+            [signal, alarm] = [fds[0].is_ready, fds[1].is_ready];
+            is_ready = fds[2..].iter().any(|fd| fd.is_ready);
         }
         port.sleeps_until.store(0, Ordering::SeqCst);
         port.signal.lower(signal);
         if alarm {
             port.alarm.clear();
         }
-        let is_ready = first || second;
         if is_ready {
             port.note_link_ready();
         }

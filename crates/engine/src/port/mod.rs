@@ -6,7 +6,6 @@
 //! of events that attends the port (see `attendance`) hears the link beside the leader.
 
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -25,6 +24,7 @@ use crate::wheel::TimerWheel;
 mod absence;
 mod alarm;
 mod attended;
+mod fds;
 mod followers;
 mod lead;
 mod reliance;
@@ -34,6 +34,7 @@ mod timers;
 use alarm::Alarm;
 pub(crate) use alarm::SOON;
 use attended::Attended;
+use fds::Fds;
 use lead::Leadership;
 pub(crate) use lead::{LEADERS_PAUSE, Lead};
 pub(crate) use reliance::Reliance;
@@ -51,7 +52,7 @@ pub(crate) struct Turn {
     pub(crate) last: Option<Arc<Slot>>,
     pub(crate) window: Window,
     pub(crate) piles: Piles,
-    second_fd: Option<RawFd>,
+    fds: Fds,
 }
 
 /// What the service thread is doing, so that others know how to call it.
@@ -154,7 +155,7 @@ impl Port {
                 last: None,
                 window: Window::new(now),
                 piles: Piles::default(),
-                second_fd: None,
+                fds: Fds::default(),
             }),
             lanes: Lanes::of_workers(workers),
             wheel: SpinLock::new(TimerWheel::new(now)),
@@ -191,12 +192,8 @@ impl Port {
         }
         // An error of the link is counted by the link; to the engine it is a link that brings nothing.
         let count = self.link.recv(&mut turn.batch).unwrap_or(0);
-        let second_fd = self.link.second_fd();
-        if second_fd != turn.second_fd {
-            turn.second_fd = second_fd;
-            self.signal.raise();
-            // Where the kernel has no room for it, the service thread hears it all the same.
-            let _ = self.hear_link();
+        if !turn.fds.are_of(&*self.link) {
+            self.note_new_fds(turn);
         }
         count
     }

@@ -217,6 +217,14 @@ impl<L: Link> Link for Fault<L> {
         self.inner.second_fd()
     }
 
+    fn more_fds(&self) -> Option<[RawFd; 5]> {
+        self.inner.more_fds()
+    }
+
+    fn room_bytes(&self) -> Option<usize> {
+        self.inner.room_bytes()
+    }
+
     fn poll_fd(&self) -> Option<RawFd> {
         Some(self.alarm.fd())
     }

@@ -186,6 +186,14 @@ impl<L: Link, W: Write + Send> Link for Pcap<L, W> {
         self.inner.second_fd()
     }
 
+    fn more_fds(&self) -> Option<[RawFd; 5]> {
+        self.inner.more_fds()
+    }
+
+    fn room_bytes(&self) -> Option<usize> {
+        self.inner.room_bytes()
+    }
+
     fn poll_fd(&self) -> Option<RawFd> {
         self.inner.poll_fd()
     }

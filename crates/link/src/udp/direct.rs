@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use socket2::Socket;
 
-use super::options;
+use super::options::{self, Beside};
 
 /// What the second socket is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +29,9 @@ pub(super) enum Mode {
     On,
     /// The packets of its peer, to and fro, which come in runs.
     Flood,
-    /// What lies in it is still to be read.
+    /// Nothing: a flood goes round other sockets (see `basins`).
+    Wide,
+    /// What lies in it, or in those others, is still to be read.
     Ending,
 }
 
@@ -62,6 +64,7 @@ impl Direct {
         match self.mode.load(Ordering::Relaxed) {
             mode if mode == Mode::On as u8 => Mode::On,
             mode if mode == Mode::Flood as u8 => Mode::Flood,
+            mode if mode == Mode::Wide as u8 => Mode::Wide,
             mode if mode == Mode::Ending as u8 => Mode::Ending,
             _ => Mode::Off,
         }
@@ -80,6 +83,15 @@ impl Direct {
     /// The descriptor, once there is one.
     pub(super) fn fd(&self) -> Option<RawFd> {
         self.socket.get()?.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    /// Whether others may bind the port that [`Beside::All`] may be bound beside, as far as the second socket is concerned; without being of
+    /// a group with it, as which of the two it would be in is up to the kernel.
+    pub(super) fn share_port(&self, is_shared: bool) -> io::Result<()> {
+        self.socket
+            .get()
+            .and_then(Option::as_ref)
+            .map_or(Ok(()), |socket| socket.set_reuse_address(is_shared))
     }
 
     /// Gives `peer` the second socket, for packets that come as `mode` says, if the system has one.
@@ -145,7 +157,7 @@ fn open(shared: &Socket, local: SocketAddr, buffer_bytes: usize, peer: SocketAdd
         // Only for the moment of binding, and only for this user: nobody is to share the port afterwards.
         shared.set_reuse_port(true)?;
     }
-    let socket = options::open(local, true).and_then(|socket| {
+    let socket = options::open(local, Beside::Group).and_then(|socket| {
         socket.connect(&options::target(peer, local.is_ipv6()).into())?;
         socket.set_reuse_port(is_grouped)?;
         Ok(socket)

@@ -6,15 +6,18 @@
 //!
 //! A hash lets two of few peers share a socket while others have none to do: of eight peers and sixteen sockets three. So who has the first connection with a
 //! peer says so, and the program is given an exception for it where its socket has others and one has none (decision 0054). Many peers are spread by the hash.
+//!
+//! Where a socket holds little the group has some for floods besides (see `basins`), and the program is given a part for each flood.
 
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use socket2::Socket;
 
+use super::basins::{Basins, Stripe};
 use crate::steer;
 
 const IP_VERSION_6: u32 = 6;
@@ -27,6 +30,8 @@ const V6_SOURCE: (i32, i32) = (20, 40);
 #[derive(Debug)]
 pub(super) struct Group {
     count: u32,
+    /// For floods, behind the first sockets.
+    basins: Vec<Basins>,
     dealt: Mutex<Dealt>,
 }
 
@@ -37,6 +42,18 @@ struct Dealt {
     peers: HashMap<u32, Peer>,
     /// Peers with connections, by socket.
     by_socket: Box<[u32]>,
+    /// By basins.
+    floods: Box<[Flood]>,
+}
+
+/// What basins are used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Flood {
+    None,
+    /// Packets with this mark.
+    Of(u32, Stripe),
+    /// What lies in them is still to be read.
+    Over,
 }
 
 #[derive(Debug)]
@@ -46,24 +63,75 @@ struct Peer {
 }
 
 impl Group {
-    /// Has the group of `socket`, of which it is one of the first `count`, share by source.
+    /// Has the group of `socket`, at `local`, share by source: its links are the first `count` that were bound, and `basins` come later.
     ///
     /// Ports of one host that follow each other go to different sockets, and hosts are spread by their addresses.
-    pub(super) fn share(socket: &Socket, count: usize) -> io::Result<Self> {
+    pub(super) fn share(socket: &Socket, count: usize, basins: Vec<Basins>) -> io::Result<Self> {
         let by_socket = vec![0; count].into();
+        let floods = vec![Flood::None; basins.len()].into();
         let group = Self {
             count: u32::try_from(count).map_err(io::Error::other)?,
-            dealt: Mutex::new(Dealt { peers: HashMap::new(), by_socket }),
+            basins,
+            dealt: Mutex::new(Dealt { peers: HashMap::new(), by_socket, floods }),
         };
-        group.steer(socket, &HashMap::new())?;
+        group.steer(socket, &HashMap::new(), &[])?;
         Ok(group)
+    }
+
+    /// All sockets for floods.
+    pub(super) fn basins(&self) -> &[Basins] {
+        &self.basins
+    }
+
+    /// The packets that come from `from` go round basins from now on: which, and for the how manieth flood of these, if there are any that
+    /// are free or have not been used of late. They are to be left by [`Group::end_flood`] and [`Group::leave`].
+    pub(super) fn begin_flood(
+        &self,
+        socket: &Socket,
+        from: SocketAddr,
+        stripe: Stripe,
+    ) -> Option<(usize, u64)> {
+        let mark = mark(from);
+        let Dealt { peers, floods, .. } = &mut *self.lock();
+        if floods.iter().any(|flood| matches!(flood, Flood::Of(of, _) if *of == mark)) {
+            return None;
+        }
+        let free = floods.iter().position(|flood| *flood == Flood::None);
+        let index = free.or_else(|| self.basins.iter().position(Basins::are_idle))?;
+        let before = std::mem::replace(&mut floods[index], Flood::Of(mark, stripe));
+        if self.steer(socket, peers, floods).is_err() {
+            floods[index] = before;
+            return None;
+        }
+        Some((index, self.basins[index].take()))
+    }
+
+    /// They go where they went before. Whether the system permits it.
+    pub(super) fn end_flood(&self, socket: &Socket, (index, flood): (usize, u64)) -> bool {
+        let Dealt { peers, floods, .. } = &mut *self.lock();
+        if !self.basins[index].are_for(flood) {
+            return true;
+        }
+        let before = std::mem::replace(&mut floods[index], Flood::Over);
+        let is_over = self.steer(socket, peers, floods).is_ok();
+        if !is_over {
+            floods[index] = before;
+        }
+        is_over
+    }
+
+    /// All that was in these basins has been read.
+    pub(super) fn leave(&self, (index, flood): (usize, u64)) {
+        let floods = &mut self.lock().floods;
+        if self.basins[index].are_for(flood) {
+            floods[index] = Flood::None;
+        }
     }
 
     /// A connection begins whose packets come from `from`. The first of a peer is dealt a socket that has no other, while there is one.
     pub(super) fn note_peer(&self, socket: &Socket, from: SocketAddr) {
         let mark = mark(from);
-        let mut dealt = self.dealt.lock().unwrap_or_else(PoisonError::into_inner);
-        let Dealt { peers, by_socket } = &mut *dealt;
+        let Dealt { peers, by_socket, floods } = &mut *self.lock();
         let by_hash = mark % self.count;
         let peer = peers.entry(mark).or_insert(Peer { socket: by_hash, connections: 0 });
         peer.connections += 1;
@@ -78,7 +146,7 @@ impl Group {
             peer.socket = free;
             peers.retain(|_, peer| peer.connections > 0);
             // Where the system has no room for the program, all stays as it was.
-            if self.steer(socket, peers).is_err()
+            if self.steer(socket, peers, floods).is_err()
                 && let Some(peer) = peers.get_mut(&mark)
             {
                 peer.socket = had;
@@ -92,8 +160,7 @@ impl Group {
     /// Such a connection is over.
     pub(super) fn forget_peer(&self, from: SocketAddr) {
         let mark = mark(from);
-        let mut dealt = self.dealt.lock().unwrap_or_else(PoisonError::into_inner);
-        let Dealt { peers, by_socket } = &mut *dealt;
+        let Dealt { peers, by_socket, .. } = &mut *self.lock();
         let Some(peer) = peers.get_mut(&mark).filter(|peer| peer.connections > 0) else { return };
         peer.connections -= 1;
         if peer.connections == 0 {
@@ -105,8 +172,26 @@ impl Group {
         }
     }
 
-    /// Gives the kernel the program, with exceptions for those peers that are not where the hash has them.
-    fn steer(&self, socket: &Socket, peers: &HashMap<u32, Peer>) -> io::Result<()> {
+    fn lock(&self) -> MutexGuard<'_, Dealt> {
+        self.dealt.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the kernel the program, with a part for each flood and exceptions for those peers that are not where the hash has them.
+    fn steer(&self, socket: &Socket, peers: &HashMap<u32, Peer>, floods: &[Flood]) -> io::Result<()> {
+        let mut program = self.program(peers, floods);
+        steer::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, &mut program)
+    }
+
+    fn program(&self, peers: &HashMap<u32, Peer>, floods: &[Flood]) -> Vec<libc::sock_filter> {
+        let floods: Vec<_> = self
+            .basins
+            .iter()
+            .zip(floods)
+            .filter_map(|(basins, flood)| match flood {
+                Flood::Of(mark, stripe) => Some(basins.program(*mark, *stripe)),
+                Flood::None | Flood::Over => None,
+            })
+            .collect();
         let at = |offset| libc::SKF_NET_OFF + offset;
         let source = |(address, port): (i32, i32)| {
             let [load, multiply, shift] = steer::hash_at(at(address));
@@ -119,12 +204,13 @@ impl Group {
         program.extend(v6);
         program.push(steer::skip(6));
         program.extend(v4);
+        program.extend(floods.into_iter().flatten());
         let exceptions = peers.iter().filter(|&(mark, peer)| peer.socket != mark % self.count);
         program.extend(
             exceptions.flat_map(|(&mark, peer)| [steer::skip_unless(mark, 1), steer::answer_is(peer.socket)]),
         );
         program.extend([steer::with(libc::BPF_MOD, self.count), steer::answer()]);
-        steer::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, &mut program)
+        program
     }
 }
 

@@ -5,7 +5,10 @@
 //! the kernel joins datagrams of one size, and the buffer is cut by slicing. Figures: `docs/adr/0003-udp-link.md`.
 
 mod address;
+mod basins;
 mod contest;
+mod control;
+mod course;
 mod direct;
 mod group;
 mod options;
@@ -16,6 +19,7 @@ mod rhythm;
 mod scatter;
 mod send;
 mod splice;
+mod wide;
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,12 +33,17 @@ use crate::counters::Counters;
 use crate::interface::{self, Interface, OwnHost};
 use crate::link::HEADER_BYTES;
 use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, sockopt};
+use basins::Basins;
+pub(crate) use basins::Stripe;
 use contest::Contest;
+pub(crate) use course::Course;
 use direct::Direct;
 use group::Group;
+use options::Beside;
 pub(crate) use origin::Origin;
 pub(crate) use rhythm::Rhythm;
 use splice::Splice;
+use wide::Wide;
 
 /// Bytes of the largest UDP datagram's data over IPv4.
 const DATAGRAM_BYTES_MAX: u32 = 65_507;
@@ -44,6 +53,10 @@ const MTU_MAX: u32 = 65_535;
 const MTU_UNKNOWN: u32 = 1_500;
 /// Packets that leave as one where frames are not joined.
 const UNJOINED_MAX: usize = 32;
+/// A socket that holds less than this, as the kernel counts, has others beside it for floods.
+const ROOM_BYTES: usize = 3 << 19;
+/// Floods at a time for which a group has such sockets.
+const FLOODS_MAX: usize = 4;
 
 /// What may be chosen when a UDP link is opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,6 +68,9 @@ pub struct UdpOptions {
     /// Whether a peer with whom single packets go to and fro, or whose packets come in runs that the kernel does not join,
     /// gets a connected socket beside the shared one.
     pub direct: bool,
+    /// Whether the packets of a peer that floods the link may go round four more sockets, where the kernel gives less than 1.5 MiB for what
+    /// comes and who receives tells that this is too little ([`RecvBatch::note_short_of_room`]).
+    pub basins: bool,
     /// Bytes wanted for the kernel's send buffer and for its receive buffer; the kernel may give less.
     pub buffer_bytes: usize,
     /// The MTU to count on, in bytes, instead of what the interfaces tell.
@@ -63,7 +79,7 @@ pub struct UdpOptions {
 
 impl Default for UdpOptions {
     fn default() -> Self {
-        Self { gso: true, gro: true, direct: true, buffer_bytes: 8 << 20, mtu: None }
+        Self { gso: true, gro: true, direct: true, basins: true, buffer_bytes: 8 << 20, mtu: None }
     }
 }
 
@@ -95,6 +111,10 @@ pub struct Udp {
     gro: bool,
     /// The links that share its address.
     group: Option<Arc<Group>>,
+    /// Whether its socket holds little of what comes.
+    is_narrow: bool,
+    /// The sockets that what floods it goes round.
+    wide: Mutex<Option<Wide>>,
     direct: Direct,
     splice: Splice,
     contest: Mutex<Contest>,
@@ -121,7 +141,7 @@ impl Udp {
     /// What the kernel says of the address. Offloads and buffer sizes that it does not give are no errors; ask
     /// [`Link::info`].
     pub fn bind_with(local: SocketAddr, wanted: &UdpOptions) -> io::Result<Self> {
-        Self::over(options::open(local, false)?, wanted)
+        Self::over(options::open(local, Beside::Nothing)?, wanted)
     }
 
     /// Opens `count` links at one address, which share what arrives: one is picked for each remote address and port, and all
@@ -140,13 +160,18 @@ impl Udp {
         }
         let mut group = vec![first];
         for _ in 1..count {
-            group.push(Self::over(options::open(local, true)?, wanted)?);
+            group.push(Self::over(options::open(local, Beside::Group)?, wanted)?);
         }
         if count > 1 {
-            match Group::share(&group[0].socket, count).map(Arc::new) {
+            let floods = if group[0].is_narrow { count.min(FLOODS_MAX) } else { 0 };
+            // Where the system has no room for them a flood comes by one socket as else.
+            let basins = Basins::open_all(local, wanted.buffer_bytes, count, floods).unwrap_or_default();
+            match Group::share(&group[0].socket, count, basins).map(Arc::new) {
                 Ok(all) => group.iter_mut().for_each(|link| link.group = Some(all.clone())),
                 // What joins later would get what is others'.
-                Err(_) => group.iter_mut().for_each(|link| link.direct = Direct::new(false)),
+                Err(_) => group.iter_mut().for_each(|link| {
+                    (link.direct, link.is_narrow) = (Direct::new(false), false);
+                }),
             }
         }
         Ok(group)
@@ -158,6 +183,7 @@ impl Udp {
         options::forbid_fragments(&socket, local.is_ipv6())?;
         options::enlarge_buffers(&socket, wanted.buffer_bytes);
         options::ask_for_reports(&socket, local.is_ipv6())?;
+        let is_narrow = wanted.basins && socket.recv_buffer_size()? < ROOM_BYTES;
         let gso = wanted.gso && options::has_gso(&socket);
         let gro = wanted.gro && options::enable_gro(&socket);
         let interfaces = interface::used_by(local.ip());
@@ -171,6 +197,8 @@ impl Udp {
             group_max: AtomicUsize::new(if gso { group_max(&interfaces) } else { 1 }),
             gro,
             group: None,
+            is_narrow,
+            wide: Mutex::default(),
             direct: Direct::new(wanted.direct),
             splice: Splice::default(),
             contest: Mutex::default(),
@@ -255,10 +283,20 @@ impl Link for Udp {
         self.direct.fd()
     }
 
+    fn more_fds(&self) -> Option<[RawFd; 5]> {
+        self.wide().map(|wide| wide.basins().fds())
+    }
+
+    fn room_bytes(&self) -> Option<usize> {
+        self.wide().map(|wide| wide.basins().room_bytes())
+    }
+
     fn stats(&self) -> LinkStats {
         let fds = [Some(self.socket.as_raw_fd()), self.second_fd()];
-        let receive_overflows = fds.into_iter().flatten().map(sockopt::overflows).sum();
-        LinkStats { receive_overflows, ..self.counters.read() }
+        let of_sockets: u64 = fds.into_iter().flatten().map(sockopt::overflows).sum();
+        let of_flood = self.wide().map_or(0, |wide| wide.overflows());
+        let counted = self.counters.read();
+        LinkStats { receive_overflows: counted.receive_overflows + of_sockets + of_flood, ..counted }
     }
 }
 

@@ -8,19 +8,34 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::sockopt;
 
+/// Other sockets of this process that may be bound to the same port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Beside {
+    /// None.
+    Nothing,
+    /// Those that permit it (`SO_REUSEPORT`).
+    Group,
+    /// Those, and ones that do so without being of a group (`SO_REUSEADDR`).
+    All,
+}
+
 /// A bound, non-blocking socket. One that is bound to an IPv6 wildcard address serves IPv4 as well.
-///
-/// `is_second`: the port is bound by another socket of this process, which permits it.
-pub(super) fn open(local: SocketAddr, is_second: bool) -> io::Result<Socket> {
+pub(super) fn open(local: SocketAddr, beside: Beside) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_nonblocking(true)?;
     if local.is_ipv6() {
         socket.set_only_v6(!local.ip().is_unspecified())?;
     }
-    if is_second {
+    if beside != Beside::Nothing {
         socket.set_reuse_port(true)?;
     }
+    if beside == Beside::All {
+        socket.set_reuse_address(true)?;
+    }
     socket.bind(&local.into())?;
+    if beside == Beside::All {
+        socket.set_reuse_address(false)?;
+    }
     Ok(socket)
 }
 

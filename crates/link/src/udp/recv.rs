@@ -8,6 +8,7 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::address::{self, Storage};
+use super::control::{Control, segment_bytes};
 use super::direct::Mode;
 use super::rhythm::{Flood, Next};
 use super::{Udp, refusals};
@@ -16,15 +17,11 @@ use crate::{RecvBatch, recv_batch::REGION_BYTES, sys};
 #[cfg(test)]
 mod tests;
 
-/// Room for one control message with an integer, aligned as control messages are.
-#[repr(C, align(8))]
-struct Control([u8; 64]);
-
 /// Errors in a row after which a turn leaves the socket alone.
-const ERRORS_MAX: usize = 16;
+pub(super) const ERRORS_MAX: usize = 16;
 
 /// What one call brought.
-enum Arrival {
+pub(super) enum Arrival {
     /// So many packets, from there.
     Packets(usize, SocketAddr),
     Nothing,
@@ -50,21 +47,22 @@ impl Udp {
                 match self.direct.mode() {
                     Mode::Ending => Ok(count + self.recv_rest(batch)?),
                     Mode::On if batch.rhythm.is_look_due(count) => Ok(count + self.recv_others(batch)?),
-                    Mode::On | Mode::Flood | Mode::Off => Ok(count),
+                    Mode::On | Mode::Flood | Mode::Wide | Mode::Off => Ok(count),
                 }
             }
             Mode::Flood => self.recv_flood(batch),
+            Mode::Wide => self.recv_wide(batch),
             Mode::Ending => self.recv_rest(batch),
         }
     }
 
     /// A port on which packets come one at a time, each after a wait (a ping-pong), is not asked again behind a lone
     /// packet: the answer leaves one system call earlier. It stops being such a port when a packet lies there at once.
-    fn recv_shared(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+    pub(super) fn recv_shared(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         let mut count = 0;
         let mut errors = 0;
         while batch.room() > 0 && errors < ERRORS_MAX {
-            match self.recv_joined(batch)? {
+            match self.recv_joined(self.fd(), batch)? {
                 Arrival::Nothing => {
                     batch.rhythm.note_empty(count);
                     batch.rhythm.note_drained();
@@ -82,6 +80,9 @@ impl Udp {
                     if batch.rhythm.note_run(from, more) {
                         self.begin_direct(batch, from, Mode::Flood);
                     }
+                    if batch.rhythm.is_short_of_room() && self.direct.mode() == Mode::Off {
+                        self.begin_wide(batch);
+                    }
                 }
             }
         }
@@ -93,12 +94,12 @@ impl Udp {
             return;
         }
         self.direct.begin(&self.socket, self.local, self.buffer_bytes, peer, mode);
-        batch.rhythm.begin(self.direct.mode() == Mode::Flood);
+        batch.rhythm.begin(self.direct.mode());
     }
 
     /// What the shared socket holds of the peer that has its own since a moment ago.
     #[inline]
-    fn recv_earlier(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+    pub(super) fn recv_earlier(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         if !batch.rhythm.is_draining() {
             return Ok(0);
         }
@@ -106,12 +107,20 @@ impl Udp {
     }
 
     /// The shared socket's packets while a peer has a socket of its own.
-    fn recv_others(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+    pub(super) fn recv_others(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         let others = self.recv_shared(batch)?;
         if batch.rhythm.note_others(others) {
-            self.direct.end(self.local.is_ipv6());
+            self.end_preference();
         }
         Ok(others)
+    }
+
+    /// The peer's packets come as all others.
+    fn end_preference(&self) {
+        match self.direct.mode() {
+            Mode::Wide => self.end_wide(),
+            Mode::Off | Mode::On | Mode::Flood | Mode::Ending => self.direct.end(self.local.is_ipv6()),
+        }
     }
 
     /// A peer's packets, which come in runs, from its own socket. What the shared one holds of them came before.
@@ -120,6 +129,9 @@ impl Udp {
         let (of_flood, _) = self.recv_until_empty(batch)?;
         count += of_flood;
         match batch.rhythm.note_flood(of_flood) {
+            Flood::GoesOn if batch.rhythm.is_short_of_room() && self.may_be_wide() => {
+                self.direct.end(self.local.is_ipv6());
+            }
             Flood::GoesOn => {}
             Flood::Ebbed => self.direct.set_mode(Mode::On),
             Flood::Over => self.direct.end(self.local.is_ipv6()),
@@ -160,11 +172,15 @@ impl Udp {
     /// was just delivering may come to either: the second one is read first for some turns.
     #[cold]
     fn recv_rest(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        let (count, is_empty) = self.recv_until_empty(batch)?;
+        let (count, is_empty) = match self.own_wide() {
+            Some(wide) => self.recv_basins(wide.basins(), batch)?,
+            None => self.recv_until_empty(batch)?,
+        };
         if !is_empty {
             return Ok(count);
         }
         if batch.rhythm.note_rest_empty() {
+            self.leave_wide();
             self.direct.set_mode(Mode::Off);
         }
         Ok(count + self.recv_shared(batch)?)
@@ -263,7 +279,7 @@ impl Udp {
     }
 
     /// A packet, or several that the kernel joined; the size of the pieces is in a control message.
-    fn recv_joined(&self, batch: &mut RecvBatch) -> io::Result<Arrival> {
+    pub(super) fn recv_joined(&self, fd: RawFd, batch: &mut RecvBatch) -> io::Result<Arrival> {
         let mut from = Storage::uninit();
         let mut control = MaybeUninit::<Control>::uninit();
         let region = batch.region();
@@ -279,7 +295,7 @@ impl Udp {
         };
         // SAFETY: name, region and control room live, are ours, and have the lengths given; a region has at least
         // REGION_BYTES.
-        let len = unsafe { sys::recvmsg(self.fd(), &raw mut message, libc::MSG_DONTWAIT) };
+        let len = unsafe { sys::recvmsg(fd, &raw mut message, libc::MSG_DONTWAIT) };
         let Ok(len) = usize::try_from(len) else {
             return self.handle_recv_error(&io::Error::last_os_error(), batch);
         };
@@ -332,23 +348,4 @@ impl Udp {
             }
         }
     }
-}
-
-/// The size of the datagrams that the kernel joined, or `None` if it joined none.
-fn segment_bytes(message: &libc::msghdr) -> Option<usize> {
-    // SAFETY: the kernel filled the control room and set its length.
-    let mut next = unsafe { libc::CMSG_FIRSTHDR(message) };
-    // SAFETY: the pointer is null or to a control message within the room.
-    while let Some(header) = unsafe { next.as_ref() } {
-        if header.cmsg_level == libc::SOL_UDP && header.cmsg_type == libc::UDP_GRO {
-            // SAFETY: the data of a control message lies behind its header.
-            let data = unsafe { libc::CMSG_DATA(header) };
-            // SAFETY: the data of UDP_GRO is one integer.
-            let segment = unsafe { data.cast::<i32>().read_unaligned() };
-            return usize::try_from(segment).ok();
-        }
-        // SAFETY: `header` lies within `message`.
-        next = unsafe { libc::CMSG_NXTHDR(message, header) };
-    }
-    None
 }

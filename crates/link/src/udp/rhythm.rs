@@ -3,12 +3,18 @@
 
 use std::net::SocketAddr;
 
+use super::direct::Mode;
+
 /// Lone packets in a row from one peer before it is worth a socket of its own.
 const RUN: u32 = 32;
 /// Packets in a row from one peer, none of them joined with another, before that is a flood, which is worth one as well.
 const FLOOD: u32 = 256;
 /// Packets of a flood after which the shared socket shows whether they would be joined by now.
 const FLOOD_MAX: u32 = 1 << 16;
+/// Packets in a row from one peer before they may go round several sockets.
+const ROW: u32 = 256;
+/// How often more room is wanted in vain, each time for a millisecond, after that did not help.
+const NARROW: u32 = 1_000;
 /// Turns of a flood between two looks at the shared socket.
 const FLOOD_LOOK_EVERY: u32 = 8;
 /// Packets that lay there at once, each of them answered, before they count as a run all the same.
@@ -42,6 +48,12 @@ pub(crate) struct Rhythm {
     weight: u32,
     /// Packets of the partner in a row that the kernel joined with no other, up to [`FLOOD`].
     singles: u32,
+    /// Packets of the partner in a row, up to [`ROW`].
+    row: u32,
+    /// The kernel has too little room for what comes.
+    is_short_of_room: bool,
+    /// So often that is not heard.
+    narrow: u32,
     /// Packets that the present flood may still bring.
     flood_left: u32,
     /// Packets of the partner that lie in the shared socket come first.
@@ -103,8 +115,25 @@ impl Rhythm {
     fn meet(&mut self, from: SocketAddr) {
         if self.partner != Some(from) {
             self.partner = Some(from);
-            (self.run, self.singles) = (0, 0);
+            (self.run, self.singles, self.row) = (0, 0, 0);
         }
+    }
+
+    /// The kernel has too little room for what comes.
+    pub(crate) fn note_short_of_room(&mut self) {
+        self.is_short_of_room = self.narrow == 0;
+        self.narrow = self.narrow.saturating_sub(1);
+    }
+
+    /// Several sockets are no help, for a while.
+    pub(crate) fn stay_narrow(&mut self) {
+        (self.is_short_of_room, self.narrow) = (false, NARROW);
+    }
+
+    /// Whether there is too little room for packets that have come from one peer for long.
+    #[inline]
+    pub(crate) fn is_short_of_room(&self) -> bool {
+        self.is_short_of_room && self.row >= ROW
     }
 
     /// Packets came that were not alone, `count` of them joined. True when their sender floods, and is worth a socket of
@@ -112,6 +141,7 @@ impl Rhythm {
     #[inline]
     pub(crate) fn note_run(&mut self, from: SocketAddr, count: usize) -> bool {
         self.meet(from);
+        self.row = self.row.saturating_add(u32::try_from(count).unwrap_or(ROW)).min(ROW);
         self.singles = if count == 1 { self.singles + 1 } else { 0 };
         let is_flood = self.singles >= FLOOD;
         if is_flood {
@@ -120,11 +150,17 @@ impl Rhythm {
         is_flood
     }
 
-    /// The partner has a socket of its own from now on.
-    pub(crate) fn begin(&mut self, is_flood: bool) {
+    /// The partner has a socket of its own, or several, from now on.
+    pub(super) fn begin(&mut self, mode: Mode) {
         (self.run, self.at_once, self.turns, self.weight) = (0, 0, 0, WEIGHT_MAX);
         (self.is_draining, self.is_sparse, self.rest_looks) = (true, false, REST_LOOKS);
-        self.flood_left = if is_flood { FLOOD_MAX } else { 0 };
+        self.is_short_of_room = false;
+        self.flood_left = match mode {
+            Mode::Flood => FLOOD_MAX,
+            // The kernel may join its packets all the time.
+            Mode::Wide => u32::MAX,
+            Mode::On | Mode::Off | Mode::Ending => 0,
+        };
     }
 
     /// Whether packets of the partner may still lie in the shared socket.
@@ -236,7 +272,7 @@ mod tests {
             assert_eq!(rhythm.note_lone(peer(1)), turn == RUN);
             rhythm.note_empty(0);
         }
-        rhythm.begin(false);
+        rhythm.begin(Mode::On);
         rhythm
     }
 
@@ -287,7 +323,7 @@ mod tests {
     fn a_flood_ebbs_or_is_looked_into_after_a_while() {
         let flooded = || {
             let mut rhythm = Rhythm::default();
-            rhythm.begin(true);
+            rhythm.begin(Mode::Flood);
             rhythm
         };
         let mut rhythm = flooded();
@@ -306,12 +342,12 @@ mod tests {
     #[test]
     fn who_flooded_of_late_floods_again_by_the_same_socket() {
         let mut rhythm = Rhythm::default();
-        rhythm.begin(true);
+        rhythm.begin(Mode::Flood);
         assert!((1..RUN).all(|_| rhythm.note_flood(1) == Flood::GoesOn));
         assert_eq!(rhythm.note_flood(1), Flood::Ebbed);
         assert_eq!((rhythm.note_direct(1), rhythm.note_direct(1)), (Next::Stop, Next::Flood));
         while rhythm.note_flood(64) != Flood::Over {}
-        rhythm.begin(false);
+        rhythm.begin(Mode::On);
         assert_eq!((rhythm.note_direct(2), rhythm.note_direct(2)), (Next::Stop, Next::End));
     }
 

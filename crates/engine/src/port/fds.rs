@@ -1,0 +1,78 @@
+//! What there is to wait for of a link: it may change while the link receives.
+
+use std::os::fd::RawFd;
+
+use weft_link::Link;
+
+use super::{Port, Turn};
+
+/// The descriptors of a link beside the first, as they were.
+#[derive(Default, PartialEq, Eq)]
+pub(super) struct Fds {
+    second: Option<RawFd>,
+    more: Option<[RawFd; 5]>,
+}
+
+impl Fds {
+    fn of(link: &dyn Link) -> Self {
+        Self { second: link.second_fd(), more: link.more_fds() }
+    }
+
+    /// Whether they are the same now.
+    #[inline]
+    pub(super) fn are_of(&self, link: &dyn Link) -> bool {
+        *self == Self::of(link)
+    }
+}
+
+impl Port {
+    /// All descriptors of the link.
+    pub(super) fn link_fds(&self) -> impl Iterator<Item = RawFd> {
+        let fds = [self.link.poll_fd(), self.link.second_fd()];
+        fds.into_iter().flatten().chain(self.link.more_fds().into_iter().flatten())
+    }
+
+    /// The link receives by other descriptors, and what it has room for may be another. Who sleeps on those that were is woken.
+    #[cold]
+    pub(super) fn note_new_fds(&self, turn: &mut Turn) {
+        self.inflow.set_buffer_bytes(self.link.room_bytes().unwrap_or(self.info.receive_buffer_bytes));
+        let had = std::mem::replace(&mut turn.fds, Fds::of(&*self.link));
+        self.signal.raise();
+        // Where the kernel has no room for them, the service thread hears them all the same.
+        let gone = had.more.into_iter().flatten();
+        let _ = gone.into_iter().try_for_each(|fd| self.hear_no_more(fd)).and_then(|()| self.hear_link());
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::thread;
+
+    use crate::Interest;
+    use crate::conversation::{Conversation, LIMIT};
+
+    /// The kernel's buffers hold less than comes in a doze.
+    #[test]
+    fn a_port_that_is_flooded_beyond_its_room_gets_more() {
+        let Conversation { here, asks, there, answers } = Conversation::open_with_buffers(5_000);
+        let port = there.core().port(0);
+        let is_wide = || port.link.more_fds().is_some();
+        let end = here.now() + LIMIT;
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let send = |message: &[u8]| {
+                    while here.send(&asks, message).is_err() {
+                        assert!(here.wait(&asks, Interest::Writable, Some(end + LIMIT)));
+                    }
+                };
+                while !is_wide() && here.now() < end {
+                    send(&[7; 1_000]);
+                }
+                send(b"");
+            });
+            while there.recv_within(&answers, &mut [0; 1_000], Some(LIMIT)).unwrap().len > 0 {}
+        });
+        assert!(is_wide(), "of {} bytes", port.info.receive_buffer_bytes);
+        assert_eq!(port.link.room_bytes(), Some(4 * port.info.receive_buffer_bytes));
+    }
+}
