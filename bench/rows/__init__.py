@@ -16,6 +16,8 @@ TERMS = 5
 PINGS = 10_000
 # A server as it is by default where there are two cores.
 ONE_PORT = ["--ports", "1"]
+# What the kernel's buffers are for a user without privileges where nobody raised net.core.rmem_max.
+NARROW = ["--socket-buffer", "208K"]
 # Lines of 64 bytes of code that a round trip over bare sockets has at either end.
 CODE_LINES = [64, 128, 192, 256, 384, 512]
 # Before each send and behind it: a short way for lone messages, with the rest of the work behind it.
@@ -58,7 +60,7 @@ def bulk():
         "quinn": quinn("stream", "--size", "131072"),
         "ucx": ucx("tag_bw", 131072, 10_000),
         "weft": Weft.stream(),
-        "weft-208K": Weft.stream(buffer="208K"),
+        "weft-208K": Weft.stream(both=NARROW),
     })
 
 
@@ -196,12 +198,15 @@ def peers():
     for test, (metric, rival, client) in tests.items():
         for count in doubled(wires.HALF):
             each = ["--ports", str(count), "--workers", str(count)]
-            yield Row(f"peers-{test}-{count}", wires.HALVES, [metric], "tcp", {
+            contenders = {
                 "tcp": beside(*[kernel(*rival)] * count, of=total),
                 "weft": Weft.peers(count, [], client),
                 "weft-one-port": Weft.peers(count, ONE_PORT, client),
                 "weft-workers": Weft.peers(count, each, client),
-            })
+            }
+            if test == "bulk":
+                contenders["weft-208K"] = Weft.peers(count, NARROW, load(*NARROW))
+            yield Row(f"peers-{test}-{count}", wires.HALVES, [metric], "tcp", contenders)
 
 
 def connections():

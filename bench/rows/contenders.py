@@ -174,10 +174,8 @@ class Weft:
     """The `weft` command, as a contender: a server for each measurement, so that it takes nothing from the others."""
 
     @staticmethod
-    def stream(congestion="cubic", is_far=False, buffer=None):
-        """One stream. A far way takes larger windows than one node gives by default. `buffer` is what the kernel's buffers are to be,
-        such as a user without privileges has where nobody raised net.core.rmem_max."""
-        both = ["--socket-buffer", buffer] if buffer else []
+    def stream(congestion="cubic", is_far=False, both=()):
+        """One stream, with options of both ends. A far way takes larger windows than one node gives by default."""
         server = [*both, "--receive-slots", str(FAR_SLOTS)] if is_far else both
         client = [*both, "--send-bytes", FAR_BYTES] if is_far and congestion == "model" else both
         return lambda bench: Weft.perf(bench, ["--congestion", congestion, *client], server)
