@@ -1,7 +1,7 @@
 //! Batches of packets over devices: UDP with segmentation offload, Ethernet, a loopback hub, and wrappers that disturb or record.
 //!
-//! The one room with system calls for packets. It must not know what the bytes mean: no header, no connection, no
-//! retransmission; a lost packet is lost.
+//! The one room with system calls for packets. It must not know what the bytes mean: no connection, no retransmission; a lost
+//! packet is lost. Of the header it knows the length, and where a number lies that counts up (decision 0056).
 //!
 //! ```
 //! use weft_link::{Link, RecvBatch, SendBatch, Udp, wait};

@@ -1,9 +1,9 @@
 //! Several sockets that hold the flood of one peer together, where the kernel lets a socket hold little.
 //!
 //! Without privileges that is 416 KiB on most systems: a twelfth of a millisecond at 40 Gbit/s, in which a receiver that sleeps is not
-//! awake again. So a group of links has some sockets more, that are not chosen for anybody. While a peer floods one of the links and there is
-//! too little room, the program of the group (see `group`) has its packets go round [`BASINS`] of these by the number that each carries: stripes of
-//! them, now to one and now to another. Who receives reckons the same (see `course`), so what came in order is read in order.
+//! awake again. So a group of links has some sockets more, which are not chosen for anybody, and a link that is alone at its address opens them
+//! at need. While a peer floods a link and there is too little room, the program of the group (see `group`) has its packets go round [`BASINS`] of these by
+//! the number that each carries: stripes of them, now to one and now to another. Who receives reckons the same (see `course`), so what came in order is read in order.
 
 use std::io;
 use std::net::SocketAddr;

@@ -56,6 +56,15 @@ enum Flood {
     Over,
 }
 
+/// A flood that goes round basins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Tenure {
+    /// Which basins of the group.
+    pub(super) index: usize,
+    /// The how manieth flood of these it is.
+    pub(super) flood: u64,
+}
+
 #[derive(Debug)]
 struct Peer {
     socket: u32,
@@ -83,14 +92,9 @@ impl Group {
         &self.basins
     }
 
-    /// The packets that come from `from` go round basins from now on: which, and for the how manieth flood of these, if there are any that
-    /// are free or have not been used of late. They are to be left by [`Group::end_flood`] and [`Group::leave`].
-    pub(super) fn begin_flood(
-        &self,
-        socket: &Socket,
-        from: SocketAddr,
-        stripe: Stripe,
-    ) -> Option<(usize, u64)> {
+    /// The packets that come from `from` go round basins from now on, if there are any that are free or have not been used of late. They are
+    /// to be left by [`Group::end_flood`] and [`Group::leave`].
+    pub(super) fn begin_flood(&self, socket: &Socket, from: SocketAddr, stripe: Stripe) -> Option<Tenure> {
         let mark = mark(from);
         let Dealt { peers, floods, .. } = &mut *self.lock();
         if floods.iter().any(|flood| matches!(flood, Flood::Of(of, _) if *of == mark)) {
@@ -103,11 +107,11 @@ impl Group {
             floods[index] = before;
             return None;
         }
-        Some((index, self.basins[index].take()))
+        Some(Tenure { index, flood: self.basins[index].take() })
     }
 
     /// They go where they went before. Whether the system permits it.
-    pub(super) fn end_flood(&self, socket: &Socket, (index, flood): (usize, u64)) -> bool {
+    pub(super) fn end_flood(&self, socket: &Socket, Tenure { index, flood }: Tenure) -> bool {
         let Dealt { peers, floods, .. } = &mut *self.lock();
         if !self.basins[index].are_for(flood) {
             return true;
@@ -121,7 +125,7 @@ impl Group {
     }
 
     /// All that was in these basins has been read.
-    pub(super) fn leave(&self, (index, flood): (usize, u64)) {
+    pub(super) fn leave(&self, Tenure { index, flood }: Tenure) {
         let floods = &mut self.lock().floods;
         if self.basins[index].are_for(flood) {
             floods[index] = Flood::None;

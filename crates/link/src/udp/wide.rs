@@ -6,7 +6,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use super::Udp;
 use super::basins::{Basins, SOCKETS, Stripe};
 use super::direct::Mode;
-use super::group::Group;
+use super::group::{Group, Tenure};
 use super::recv::{Arrival, ERRORS_MAX};
 use super::rhythm::Flood;
 use crate::{Link, RecvBatch};
@@ -17,15 +17,14 @@ pub(super) struct Wide {
     /// The link's own; or one that is there for this flood, where the link is alone at its address: who is not flooded is
     /// spared the program.
     group: Arc<Group>,
-    /// Which of its basins, and the how manieth flood of these it is.
-    place: (usize, u64),
+    tenure: Tenure,
     /// Packets that had found these full before.
     overflows: u64,
 }
 
 impl Wide {
     pub(super) fn basins(&self) -> &Basins {
-        &self.group.basins()[self.place.0]
+        &self.group.basins()[self.tenure.index]
     }
 
     /// Packets that have found them full since.
@@ -51,7 +50,7 @@ impl Udp {
     /// The same, unless another link has them, as nothing had come for long: then nothing more does.
     pub(super) fn own_wide(&self) -> Option<Wide> {
         let wide = self.wide()?;
-        if wide.basins().are_for(wide.place.1) {
+        if wide.basins().are_for(wide.tenure.flood) {
             return Some(wide);
         }
         self.leave_wide();
@@ -71,9 +70,9 @@ impl Udp {
         };
         let stripe = Stripe::of_packets(last.size);
         let begin = |group: Arc<Group>| {
-            let place = group.begin_flood(&self.socket, last.from, stripe)?;
-            let overflows = group.basins()[place.0].overflows();
-            Some(Wide { group, place, overflows })
+            let tenure = group.begin_flood(&self.socket, last.from, stripe)?;
+            let overflows = group.basins()[tenure.index].overflows();
+            Some(Wide { group, tenure, overflows })
         };
         match self.group.clone().or_else(|| self.group_for_flood().ok()).and_then(begin) {
             Some(wide) => {
@@ -169,7 +168,7 @@ impl Udp {
     /// The peer's packets come to the shared socket again. What lies in the others is still to be read.
     #[cold]
     pub(super) fn end_wide(&self) {
-        if self.wide().is_some_and(|wide| wide.group.end_flood(&self.socket, wide.place)) {
+        if self.wide().is_some_and(|wide| wide.group.end_flood(&self.socket, wide.tenure)) {
             self.direct.set_mode(Mode::Ending);
         }
     }
@@ -179,7 +178,7 @@ impl Udp {
         let left = self.lock_wide().take();
         if let Some(wide) = left {
             self.counters.receive_overflows.add(usize::try_from(wide.overflows()).unwrap_or(usize::MAX));
-            wide.group.leave(wide.place);
+            wide.group.leave(wide.tenure);
             drop(wide);
             self.leave_group();
         }
