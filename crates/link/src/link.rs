@@ -73,12 +73,12 @@ pub trait Link: Send + Sync {
     /// second one, [`Link::second_fd`], to wait for together with it.
     fn poll_fd(&self) -> Option<RawFd>;
 
-    /// A second such descriptor. It may come into being while the link receives, and stays then.
+    /// A second such descriptor. It may come into being while the link receives, which [`RecvBatch::take_new_fds`] tells, and stays then.
     fn second_fd(&self) -> Option<RawFd> {
         None
     }
 
-    /// More of them, for as long as the link receives by these too.
+    /// More of them, for as long as the link receives by these too; that these are others is told as well.
     fn more_fds(&self) -> Option<[RawFd; 5]> {
         None
     }

@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use bytes::BytesMut;
 
 use crate::arena::Arena;
-use crate::udp::{Course, Origin, Rhythm, Stripe};
+use crate::udp::{Course, Origin, Rhythm};
 use run::Run;
 
+mod notes;
 mod run;
 
 /// Bytes of the largest thing one receive call can bring: a full UDP datagram, or many joined to one buffer.
@@ -101,6 +102,7 @@ pub struct RecvBatch {
     looks: u32,
     regions: Arena,
     small: Arena,
+    has_new_fds: bool,
     /// How the packets of a UDP link come. See `udp::rhythm`.
     pub(crate) rhythm: Rhythm,
     /// Whose packets the second socket of a UDP link brings. See `udp::origin`.
@@ -130,6 +132,7 @@ impl RecvBatch {
             looks: 1,
             regions: Arena::new(REGIONS * REGION_BYTES, REGION_CHUNKS),
             small: Arena::new(SMALL_CHUNK_BYTES, SMALL_CHUNKS),
+            has_new_fds: false,
             rhythm: Rhythm::default(),
             origin: Origin::default(),
             course: Course::default(),
@@ -154,37 +157,6 @@ impl RecvBatch {
     #[must_use]
     pub fn looks(&self) -> u32 {
         self.looks
-    }
-
-    /// One of the link's descriptors was readable: a link with two, which looks at one of them now and then only, looks at both before it
-    /// next says that there is nothing.
-    #[inline]
-    pub fn note_readable(&mut self) {
-        self.rhythm.note_readable();
-    }
-
-    /// So much comes that the kernel has too little room for what it brings while nobody looks: a link that can have more of it does.
-    pub fn note_short_of_room(&mut self) {
-        self.rhythm.note_short_of_room();
-    }
-
-    /// What came last, which is not taken apart.
-    pub(crate) fn last_piece(&self) -> Option<&Received> {
-        self.packets.last()
-    }
-
-    /// That was the last before a flood goes round several sockets.
-    pub(crate) fn begin_course(&mut self, stripe: Stripe) {
-        if let Some(last) = self.packets.last() {
-            self.course.begin(stripe, last);
-        }
-    }
-
-    /// That is of a flood that goes round several sockets, and came by this one of them, or before.
-    pub(crate) fn note_course(&mut self, socket: Option<usize>) {
-        if let Some(last) = self.packets.last() {
-            self.course.note(last, socket);
-        }
     }
 
     /// Whether there may be memory for [`RecvBatch::rest`] to give back.

@@ -19,7 +19,9 @@ fn a_ping_pong_earns_a_socket_of_its_own_at_either_end_and_nothing_else_does() {
             there.receive(4);
         }
         assert_eq!(there.link.second_fd(), None, "{home}");
+        assert!(!there.batch.take_new_fds(), "{home}");
         ping_pong(&mut here, &mut there, 200);
+        assert!(there.batch.take_new_fds(), "{home}");
         assert!(here.link.second_fd().is_some() && there.link.second_fd().is_some(), "{home}");
     }
 }

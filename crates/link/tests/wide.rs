@@ -142,8 +142,11 @@ fn packets_that_come_one_at_a_time_end_it_and_the_port_is_its_owners() {
             socket.bind(&at.into())
         };
         for _ in 0..3 {
+            there.batch.take_new_fds();
             assert!(begin(&mut there, &here, &mut next, 1_472, 32), "{home}");
+            assert!(there.batch.take_new_fds() && !there.batch.take_new_fds(), "{home}");
             (0..100).for_each(|_| check(&mut there, &here, &mut next, 1, 1_472, 1));
+            assert!(there.batch.take_new_fds(), "{home}");
             ping_pong(&mut there, &mut here, 100);
             assert_eq!((there.link.more_fds(), there.link.room_bytes()), (None, None), "{home}");
             assert!(there.link.second_fd().is_some(), "{home}");

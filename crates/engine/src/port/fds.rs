@@ -2,28 +2,7 @@
 
 use std::os::fd::RawFd;
 
-use weft_link::Link;
-
 use super::{Port, Turn};
-
-/// The descriptors of a link beside the first, as they were.
-#[derive(Default, PartialEq, Eq)]
-pub(super) struct Fds {
-    second: Option<RawFd>,
-    more: Option<[RawFd; 5]>,
-}
-
-impl Fds {
-    fn of(link: &dyn Link) -> Self {
-        Self { second: link.second_fd(), more: link.more_fds() }
-    }
-
-    /// Whether they are the same now.
-    #[inline]
-    pub(super) fn are_of(&self, link: &dyn Link) -> bool {
-        *self == Self::of(link)
-    }
-}
 
 impl Port {
     /// All descriptors of the link.
@@ -36,11 +15,10 @@ impl Port {
     #[cold]
     pub(super) fn note_new_fds(&self, turn: &mut Turn) {
         self.inflow.set_buffer_bytes(self.link.room_bytes().unwrap_or(self.info.receive_buffer_bytes));
-        let had = std::mem::replace(&mut turn.fds, Fds::of(&*self.link));
+        let mut gone = std::mem::replace(&mut turn.more_fds, self.link.more_fds()).into_iter().flatten();
         self.signal.raise();
         // Where the kernel has no room for them, the service thread hears them all the same.
-        let gone = had.more.into_iter().flatten();
-        let _ = gone.into_iter().try_for_each(|fd| self.hear_no_more(fd)).and_then(|()| self.hear_link());
+        let _ = gone.try_for_each(|fd| self.hear_no_more(fd)).and_then(|()| self.hear_link());
     }
 }
 

@@ -6,6 +6,7 @@
 //! of events that attends the port (see `attendance`) hears the link beside the leader.
 
 use std::net::SocketAddr;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -34,7 +35,6 @@ mod timers;
 use alarm::Alarm;
 pub(crate) use alarm::SOON;
 use attended::Attended;
-use fds::Fds;
 use lead::Leadership;
 pub(crate) use lead::{LEADERS_PAUSE, Lead};
 pub(crate) use reliance::Reliance;
@@ -52,7 +52,7 @@ pub(crate) struct Turn {
     pub(crate) last: Option<Arc<Slot>>,
     pub(crate) window: Window,
     pub(crate) piles: Piles,
-    fds: Fds,
+    more_fds: Option<[RawFd; 5]>,
 }
 
 /// What the service thread is doing, so that others know how to call it.
@@ -155,7 +155,7 @@ impl Port {
                 last: None,
                 window: Window::new(now),
                 piles: Piles::default(),
-                fds: Fds::default(),
+                more_fds: None,
             }),
             lanes: Lanes::of_workers(workers),
             wheel: SpinLock::new(TimerWheel::new(now)),
@@ -192,7 +192,7 @@ impl Port {
         }
         // An error of the link is counted by the link; to the engine it is a link that brings nothing.
         let count = self.link.recv(&mut turn.batch).unwrap_or(0);
-        if !turn.fds.are_of(&*self.link) {
+        if turn.batch.take_new_fds() {
             self.note_new_fds(turn);
         }
         count

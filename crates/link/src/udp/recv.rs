@@ -93,7 +93,11 @@ impl Udp {
         if self.direct.mode() != Mode::Off {
             return;
         }
+        let had = self.direct.fd();
         self.direct.begin(&self.socket, self.local, self.buffer_bytes, peer, mode);
+        if self.direct.fd() != had {
+            batch.note_new_fds();
+        }
         batch.rhythm.begin(self.direct.mode());
     }
 
@@ -172,7 +176,7 @@ impl Udp {
     /// was just delivering may come to either: the second one is read first for some turns.
     #[cold]
     fn recv_rest(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        let (count, is_empty) = match self.own_wide() {
+        let (count, is_empty) = match self.own_wide(batch) {
             Some(wide) => self.recv_basins(wide.basins(), batch)?,
             None => self.recv_until_empty(batch)?,
         };
@@ -180,7 +184,7 @@ impl Udp {
             return Ok(count);
         }
         if batch.rhythm.note_rest_empty() {
-            self.leave_wide();
+            self.leave_wide(batch);
             self.direct.set_mode(Mode::Off);
         }
         Ok(count + self.recv_shared(batch)?)

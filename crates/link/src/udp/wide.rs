@@ -48,12 +48,12 @@ impl Udp {
     }
 
     /// The same, unless another link has them, as nothing had come for long: then nothing more does.
-    pub(super) fn own_wide(&self) -> Option<Wide> {
+    pub(super) fn own_wide(&self, batch: &mut RecvBatch) -> Option<Wide> {
         let wide = self.wide()?;
         if wide.basins().are_for(wide.tenure.flood) {
             return Some(wide);
         }
-        self.leave_wide();
+        self.leave_wide(batch);
         self.direct.set_mode(Mode::Off);
         None
     }
@@ -80,6 +80,7 @@ impl Udp {
                 self.direct.set_mode(Mode::Wide);
                 batch.rhythm.begin(Mode::Wide);
                 batch.begin_course(stripe);
+                batch.note_new_fds();
             }
             None => {
                 self.leave_group();
@@ -110,7 +111,7 @@ impl Udp {
 
     /// The peer's packets. What the shared socket holds of them came before.
     pub(super) fn recv_wide(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        let Some(wide) = self.own_wide() else { return self.recv_shared(batch) };
+        let Some(wide) = self.own_wide(batch) else { return self.recv_shared(batch) };
         let mut count = self.recv_earlier(batch)?;
         if count > 0 {
             batch.note_course(None);
@@ -174,9 +175,10 @@ impl Udp {
     }
 
     /// Nothing more comes by the others.
-    pub(super) fn leave_wide(&self) {
+    pub(super) fn leave_wide(&self, batch: &mut RecvBatch) {
         let left = self.lock_wide().take();
         if let Some(wide) = left {
+            batch.note_new_fds();
             self.counters.receive_overflows.add(usize::try_from(wide.overflows()).unwrap_or(usize::MAX));
             wide.group.leave(wide.tenure);
             drop(wide);
