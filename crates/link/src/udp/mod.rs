@@ -284,11 +284,11 @@ impl Link for Udp {
     }
 
     fn more_fds(&self) -> Option<[RawFd; 5]> {
-        self.wide().map(|wide| wide.basins().fds())
+        self.wide()?.fds()
     }
 
     fn room_bytes(&self) -> Option<usize> {
-        self.wide().map(|wide| wide.basins().room_bytes())
+        self.wide()?.room_bytes()
     }
 
     fn stats(&self) -> LinkStats {

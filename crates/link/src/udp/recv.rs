@@ -183,8 +183,9 @@ impl Udp {
         if !is_empty {
             return Ok(count);
         }
+        self.note_wide_empty(batch);
         if batch.rhythm.note_rest_empty() {
-            self.leave_wide(batch);
+            self.leave_wide();
             self.direct.set_mode(Mode::Off);
         }
         Ok(count + self.recv_shared(batch)?)

@@ -1,6 +1,7 @@
 //! A link one of whose peers floods it, with packets that go round several sockets (see `basins`).
 
 use std::io;
+use std::os::fd::RawFd;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::Udp;
@@ -20,11 +21,23 @@ pub(super) struct Wide {
     tenure: Tenure,
     /// Packets that had found these full before.
     overflows: u64,
+    /// They are looked at now and then only: nobody sleeps on them any more, and they may be closed.
+    is_over: bool,
 }
 
 impl Wide {
     pub(super) fn basins(&self) -> &Basins {
         &self.group.basins()[self.tenure.index]
+    }
+
+    /// To wait for.
+    pub(super) fn fds(&self) -> Option<[RawFd; SOCKETS]> {
+        (!self.is_over).then(|| self.basins().fds())
+    }
+
+    /// Bytes that the kernel keeps in them.
+    pub(super) fn room_bytes(&self) -> Option<usize> {
+        (!self.is_over).then(|| self.basins().room_bytes())
     }
 
     /// Packets that have found them full since.
@@ -53,7 +66,8 @@ impl Udp {
         if wide.basins().are_for(wide.tenure.flood) {
             return Some(wide);
         }
-        self.leave_wide(batch);
+        self.note_wide_empty(batch);
+        self.leave_wide();
         self.direct.set_mode(Mode::Off);
         None
     }
@@ -72,7 +86,7 @@ impl Udp {
         let begin = |group: Arc<Group>| {
             let tenure = group.begin_flood(&self.socket, last.from, stripe)?;
             let overflows = group.basins()[tenure.index].overflows();
-            Some(Wide { group, tenure, overflows })
+            Some(Wide { group, tenure, overflows, is_over: false })
         };
         match self.group.clone().or_else(|| self.group_for_flood().ok()).and_then(begin) {
             Some(wide) => {
@@ -174,11 +188,20 @@ impl Udp {
         }
     }
 
+    /// The others have been found empty since.
+    pub(super) fn note_wide_empty(&self, batch: &mut RecvBatch) {
+        if let Some(wide) = &mut *self.lock_wide()
+            && !wide.is_over
+        {
+            wide.is_over = true;
+            batch.note_new_fds();
+        }
+    }
+
     /// Nothing more comes by the others.
-    pub(super) fn leave_wide(&self, batch: &mut RecvBatch) {
+    pub(super) fn leave_wide(&self) {
         let left = self.lock_wide().take();
         if let Some(wide) = left {
-            batch.note_new_fds();
             self.counters.receive_overflows.add(usize::try_from(wide.overflows()).unwrap_or(usize::MAX));
             wide.group.leave(wide.tenure);
             drop(wide);
