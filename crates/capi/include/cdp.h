@@ -103,8 +103,8 @@ struct cdp_node_config {
     uint32_t reserved;        /* 0 */
     uint64_t memory_bytes;    /* memory that may be promised to peers (CDP-LIM-13); 0: half of the machine's */
     uint64_t socket_buffer_bytes; /* wanted for either buffer of the kernel of each UDP socket; 0: 8 MiB; without
-                                 CAP_NET_ADMIN the kernel gives up to net.core.wmem_max and rmem_max, and a port that
-                                 one peer floods beyond less than 768 KiB takes four times more meanwhile */
+                                 CAP_NET_ADMIN the kernel gives up to net.core.wmem_max and rmem_max; where that is
+                                 less than 768 KiB, a port that one peer floods takes four times as much beside */
     const char *bind;         /* "IP:PORT" of the UDP socket; NULL: as the cluster file says, else any port on all
                                  IPv4 interfaces */
     const char *stat_name;    /* name under which "weft stat" finds this node; NULL: not offered */

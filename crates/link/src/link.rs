@@ -16,6 +16,9 @@ pub(crate) const NUMBER_AT: usize = 20;
 /// Most bytes of a packet that a device sends by itself ([`Link::send_lone`]): one piece of memory costs the kernel less than several, as long as it is small.
 pub const LONE_BYTES: usize = 256;
 
+/// Descriptors that a link may have beside its first two ([`Link::more_fds`]).
+pub const MORE_FDS: usize = 5;
+
 /// A device that carries CDP packets: three methods and a description.
 ///
 /// Every method takes `&self` and may be called from any thread; memory that a call needs is in the batch, so a
@@ -73,13 +76,13 @@ pub trait Link: Send + Sync {
     /// second one, [`Link::second_fd`], to wait for together with it.
     fn poll_fd(&self) -> Option<RawFd>;
 
-    /// A second such descriptor. It may come into being while the link receives, which [`RecvBatch::take_new_fds`] tells, and stays then.
+    /// A second such descriptor. It may come into being while the link receives, which says so then ([`RecvBatch::note_new_fds`]), and stays.
     fn second_fd(&self) -> Option<RawFd> {
         None
     }
 
-    /// More of them, for as long as the link receives by these too; that these are others is told as well.
-    fn more_fds(&self) -> Option<[RawFd; 5]> {
+    /// More of them, for as long as the link receives by these too. When that begins and when it ends it says so as well.
+    fn more_fds(&self) -> Option<[RawFd; MORE_FDS]> {
         None
     }
 
@@ -237,7 +240,7 @@ impl<L: Link + ?Sized> Link for Arc<L> {
         (**self).second_fd()
     }
 
-    fn more_fds(&self) -> Option<[RawFd; 5]> {
+    fn more_fds(&self) -> Option<[RawFd; MORE_FDS]> {
         (**self).more_fds()
     }
 

@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::{Link, LinkInfo, LinkStats, RecvBatch, SendBatch};
+use crate::{Link, LinkInfo, LinkStats, MORE_FDS, RecvBatch, SendBatch};
 
 /// A [`Link`] that writes a line for every packet of another.
 ///
@@ -108,7 +108,7 @@ impl<L: Link, W: Write + Send> Link for Trace<L, W> {
         self.inner.second_fd()
     }
 
-    fn more_fds(&self) -> Option<[RawFd; 5]> {
+    fn more_fds(&self) -> Option<[RawFd; MORE_FDS]> {
         self.inner.more_fds()
     }
 

@@ -189,11 +189,11 @@ fn several_flows_of_a_peer_come_by_one_socket() {
 
 #[test]
 fn who_has_room_or_declines_it_has_one_socket() {
-    let declined = UdpOptions { basins: false, ..narrow() };
+    let declined = UdpOptions { striping: false, ..narrow() };
     let wide = UdpOptions { buffer_bytes: 1 << 20, ..UdpOptions::default() };
     for options in [declined, wide] {
         let (mut there, here) = (end(HOMES[0].0, &options), End::new(HOMES[0].1));
-        if options.basins && there.link.info().receive_buffer_bytes < 2 << 20 {
+        if options.striping && there.link.info().receive_buffer_bytes < 2 << 20 {
             weft_skip::skipped!("the system gives no buffer of 1 MiB (sysctl net.core.rmem_max)");
             continue;
         }

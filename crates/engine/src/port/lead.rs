@@ -17,7 +17,7 @@ use std::task;
 use std::time::Duration;
 
 use weft_base::Instant;
-use weft_link::Interest as LinkInterest;
+use weft_link::{Interest as LinkInterest, MORE_FDS};
 use weft_sync::face::thread_index;
 
 use super::absence::Absences;
@@ -31,8 +31,8 @@ use crate::clock;
 pub(crate) const LEADERS_PAUSE: Duration = Duration::from_micros(50);
 /// A leader that has woken others for what they wait for so often, and has got nothing itself, has no use for the lead.
 const RELAYS: u32 = 4;
-/// Descriptors that a leader sleeps on at most: two of the port, the link's two and five more.
-const FDS: usize = 9;
+/// Descriptors that a leader sleeps on at most: two of the port, and all of the link's.
+const FDS: usize = 2 + 2 + MORE_FDS;
 /// What the kernel waits for never.
 const NO_FD: RawFd = -1;
 /// Where the service thread sees that nobody leads, and that nobody has looked at the link for longer, it calls somebody.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use weft_base::Instant;
-use weft_link::{Link, LinkInfo, RecvBatch};
+use weft_link::{Link, LinkInfo, MORE_FDS, RecvBatch};
 use weft_sync::{Mutex, SpinLock};
 use weft_wire::{Encapsulation, Train};
 
@@ -52,7 +52,7 @@ pub(crate) struct Turn {
     pub(crate) last: Option<Arc<Slot>>,
     pub(crate) window: Window,
     pub(crate) piles: Piles,
-    more_fds: Option<[RawFd; 5]>,
+    more_fds: Option<[RawFd; MORE_FDS]>,
 }
 
 /// What the service thread is doing, so that others know how to call it.

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use weft_base::Instant;
 
-use crate::{Link, LinkInfo, LinkStats, Received, RecvBatch, SendBatch};
+use crate::{Link, LinkInfo, LinkStats, MORE_FDS, Received, RecvBatch, SendBatch};
 use alarm::Alarm;
 pub use lane::{FaultCounts, WAITING_PACKETS};
 use lane::{Lane, Parcel};
@@ -217,7 +217,7 @@ impl<L: Link> Link for Fault<L> {
         self.inner.second_fd()
     }
 
-    fn more_fds(&self) -> Option<[RawFd; 5]> {
+    fn more_fds(&self) -> Option<[RawFd; MORE_FDS]> {
         self.inner.more_fds()
     }
 

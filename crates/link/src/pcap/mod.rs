@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::{Link, LinkInfo, LinkStats, RecvBatch, SendBatch};
+use crate::{Link, LinkInfo, LinkStats, MORE_FDS, RecvBatch, SendBatch};
 use blocks::Direction;
 
 /// A [`Link`] that records every packet of another as pcapng (draft-ietf-opsawg-pcapng).
@@ -186,7 +186,7 @@ impl<L: Link, W: Write + Send> Link for Pcap<L, W> {
         self.inner.second_fd()
     }
 
-    fn more_fds(&self) -> Option<[RawFd; 5]> {
+    fn more_fds(&self) -> Option<[RawFd; MORE_FDS]> {
         self.inner.more_fds()
     }
 

@@ -17,19 +17,21 @@ use super::options::{self, Beside};
 use crate::link::{HEADER_BYTES, NUMBER_AT};
 use crate::{monotonic_nanos, sockopt, steer};
 
-/// Sockets that one flood goes round.
+/// Sockets that one flood goes round, a power of two.
 const BASINS: usize = 4;
+/// What is left for them of a hash of 32 bits.
+const BASIN_SHIFT: u32 = u32::BITS - BASINS.ilog2();
 /// Sockets that are there for it. Whether the second socket of a link (see `direct`) counts in its group when it has been connected is up to the
 /// version of the kernel, so the program may choose the first four or the last four of these; who receives sees which.
 pub(super) const SOCKETS: usize = BASINS + 1;
-/// What is left of a hash of 32 bits for them.
-const BASIN_SHIFT: u32 = 30;
 /// Bytes of a stripe, about as many as leave a sender as one packet.
 const STRIPE_BYTES: usize = 64 << 10;
+/// Packets of a stripe at most, as a power of two.
+const STRIPE_SHIFT_MAX: u32 = 5;
 /// How long nothing comes before others may have the sockets.
 const IDLE_NS: u64 = 1_000_000_000;
 /// Steps of the part of a program that is for one flood.
-const STEPS: usize = 6;
+const STEPS: u8 = 6;
 
 /// The sockets of one flood.
 #[derive(Debug)]
@@ -125,7 +127,6 @@ impl Basins {
         mark: u32,
         stripe: Stripe,
     ) -> impl Iterator<Item = libc::sock_filter> + use<> {
-        let skipped = u8::try_from(STEPS).unwrap_or(u8::MAX);
         let [load, spread, shift, add] = [
             steer::word_at(NUMBER_AT),
             steer::with(libc::BPF_MUL, steer::SPREAD),
@@ -133,7 +134,7 @@ impl Basins {
             steer::with(libc::BPF_ADD, self.first),
         ];
         let to_stripe = steer::with(libc::BPF_RSH, stripe.shift);
-        [steer::skip_unless(mark, skipped), load, to_stripe, spread, shift, add, steer::answer()].into_iter()
+        [steer::skip_unless(mark, STEPS), load, to_stripe, spread, shift, add, steer::answer()].into_iter()
     }
 }
 
@@ -147,11 +148,11 @@ pub(crate) struct Stripe {
 impl Stripe {
     /// The same number of packets of so many bytes each.
     pub(super) fn of_packets(bytes: usize) -> Self {
-        Self { shift: (STRIPE_BYTES / bytes.max(1)).max(1).ilog2().min(5) }
+        Self { shift: (STRIPE_BYTES / bytes.max(1)).max(1).ilog2().min(STRIPE_SHIFT_MAX) }
     }
 
-    /// Where the packet with this number goes. Stripes that follow each other go to different basins, and however many of them
-    /// are left out between packets that the kernel is asked about, as it joins those that follow, each basin has its turn.
+    /// Where the packet with this number goes. The program is asked of the first of those that the kernel has joined: whatever their number,
+    /// each basin has its turn.
     pub(super) fn basin(self, number: u32) -> usize {
         ((number >> self.shift).wrapping_mul(steer::SPREAD) >> BASIN_SHIFT) as usize
     }

@@ -43,15 +43,15 @@ struct Dealt {
     /// Peers with connections, by socket.
     by_socket: Box<[u32]>,
     /// By basins.
-    floods: Box<[Flood]>,
+    floods: Box<[Use]>,
 }
 
 /// What basins are used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Flood {
+enum Use {
     None,
-    /// Packets with this mark.
-    Of(u32, Stripe),
+    /// A flood: packets with this mark.
+    Flood(u32, Stripe),
     /// What lies in them is still to be read.
     Over,
 }
@@ -72,12 +72,12 @@ struct Peer {
 }
 
 impl Group {
-    /// Has the group of `socket`, at `local`, share by source: its links are the first `count` that were bound, and `basins` come later.
+    /// Has the group of `socket` share by source: its links are the first `count` that were bound, and `basins` come later.
     ///
     /// Ports of one host that follow each other go to different sockets, and hosts are spread by their addresses.
     pub(super) fn share(socket: &Socket, count: usize, basins: Vec<Basins>) -> io::Result<Self> {
         let by_socket = vec![0; count].into();
-        let floods = vec![Flood::None; basins.len()].into();
+        let floods = vec![Use::None; basins.len()].into();
         let group = Self {
             count: u32::try_from(count).map_err(io::Error::other)?,
             basins,
@@ -97,12 +97,12 @@ impl Group {
     pub(super) fn begin_flood(&self, socket: &Socket, from: SocketAddr, stripe: Stripe) -> Option<Tenure> {
         let mark = mark(from);
         let Dealt { peers, floods, .. } = &mut *self.lock();
-        if floods.iter().any(|flood| matches!(flood, Flood::Of(of, _) if *of == mark)) {
+        if floods.iter().any(|flood| matches!(flood, Use::Flood(of, _) if *of == mark)) {
             return None;
         }
-        let free = floods.iter().position(|flood| *flood == Flood::None);
+        let free = floods.iter().position(|flood| *flood == Use::None);
         let index = free.or_else(|| self.basins.iter().position(Basins::are_idle))?;
-        let before = std::mem::replace(&mut floods[index], Flood::Of(mark, stripe));
+        let before = std::mem::replace(&mut floods[index], Use::Flood(mark, stripe));
         if self.steer(socket, peers, floods).is_err() {
             floods[index] = before;
             return None;
@@ -116,7 +116,7 @@ impl Group {
         if !self.basins[index].are_for(flood) {
             return true;
         }
-        let before = std::mem::replace(&mut floods[index], Flood::Over);
+        let before = std::mem::replace(&mut floods[index], Use::Over);
         let is_over = self.steer(socket, peers, floods).is_ok();
         if !is_over {
             floods[index] = before;
@@ -128,7 +128,7 @@ impl Group {
     pub(super) fn leave(&self, Tenure { index, flood }: Tenure) {
         let floods = &mut self.lock().floods;
         if self.basins[index].are_for(flood) {
-            floods[index] = Flood::None;
+            floods[index] = Use::None;
         }
     }
 
@@ -181,19 +181,19 @@ impl Group {
     }
 
     /// Gives the kernel the program, with a part for each flood and exceptions for those peers that are not where the hash has them.
-    fn steer(&self, socket: &Socket, peers: &HashMap<u32, Peer>, floods: &[Flood]) -> io::Result<()> {
+    fn steer(&self, socket: &Socket, peers: &HashMap<u32, Peer>, floods: &[Use]) -> io::Result<()> {
         let mut program = self.program(peers, floods);
         steer::set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, &mut program)
     }
 
-    fn program(&self, peers: &HashMap<u32, Peer>, floods: &[Flood]) -> Vec<libc::sock_filter> {
+    fn program(&self, peers: &HashMap<u32, Peer>, floods: &[Use]) -> Vec<libc::sock_filter> {
         let floods: Vec<_> = self
             .basins
             .iter()
             .zip(floods)
             .filter_map(|(basins, flood)| match flood {
-                Flood::Of(mark, stripe) => Some(basins.program(*mark, *stripe)),
-                Flood::None | Flood::Over => None,
+                Use::Flood(mark, stripe) => Some(basins.program(*mark, *stripe)),
+                Use::None | Use::Over => None,
             })
             .collect();
         let at = |offset| libc::SKF_NET_OFF + offset;

@@ -32,7 +32,7 @@ use socket2::Socket;
 use crate::counters::Counters;
 use crate::interface::{self, Interface, OwnHost};
 use crate::link::HEADER_BYTES;
-use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, sockopt};
+use crate::{Encapsulation, Link, LinkInfo, LinkStats, MORE_FDS, RecvBatch, SendBatch, sockopt};
 use basins::Basins;
 pub(crate) use basins::Stripe;
 use contest::Contest;
@@ -68,9 +68,9 @@ pub struct UdpOptions {
     /// Whether a peer with whom single packets go to and fro, or whose packets come in runs that the kernel does not join,
     /// gets a connected socket beside the shared one.
     pub direct: bool,
-    /// Whether the packets of a peer that floods the link may go round four more sockets, where the kernel gives less than 1.5 MiB for what
+    /// Whether the packets of a peer that floods the link may be striped over four more sockets, where the kernel gives less than 1.5 MiB for what
     /// comes and who receives tells that this is too little ([`RecvBatch::note_short_of_room`]).
-    pub basins: bool,
+    pub striping: bool,
     /// Bytes wanted for the kernel's send buffer and for its receive buffer; the kernel may give less.
     pub buffer_bytes: usize,
     /// The MTU to count on, in bytes, instead of what the interfaces tell.
@@ -79,7 +79,7 @@ pub struct UdpOptions {
 
 impl Default for UdpOptions {
     fn default() -> Self {
-        Self { gso: true, gro: true, direct: true, basins: true, buffer_bytes: 8 << 20, mtu: None }
+        Self { gso: true, gro: true, direct: true, striping: true, buffer_bytes: 8 << 20, mtu: None }
     }
 }
 
@@ -183,7 +183,7 @@ impl Udp {
         options::forbid_fragments(&socket, local.is_ipv6())?;
         options::enlarge_buffers(&socket, wanted.buffer_bytes);
         options::ask_for_reports(&socket, local.is_ipv6())?;
-        let is_narrow = wanted.basins && socket.recv_buffer_size()? < ROOM_BYTES;
+        let is_narrow = wanted.striping && socket.recv_buffer_size()? < ROOM_BYTES;
         let gso = wanted.gso && options::has_gso(&socket);
         let gro = wanted.gro && options::enable_gro(&socket);
         let interfaces = interface::used_by(local.ip());
@@ -283,7 +283,7 @@ impl Link for Udp {
         self.direct.fd()
     }
 
-    fn more_fds(&self) -> Option<[RawFd; 5]> {
+    fn more_fds(&self) -> Option<[RawFd; MORE_FDS]> {
         self.wide()?.fds()
     }
 

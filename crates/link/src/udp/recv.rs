@@ -133,7 +133,7 @@ impl Udp {
         let (of_flood, _) = self.recv_until_empty(batch)?;
         count += of_flood;
         match batch.rhythm.note_flood(of_flood) {
-            Flood::GoesOn if batch.rhythm.is_short_of_room() && self.may_be_wide() => {
+            Flood::GoesOn if batch.rhythm.is_short_of_room() && self.is_narrow => {
                 self.direct.end(self.local.is_ipv6());
             }
             Flood::GoesOn => {}

@@ -47,11 +47,6 @@ impl Wide {
 }
 
 impl Udp {
-    /// Whether there may be such sockets.
-    pub(super) fn may_be_wide(&self) -> bool {
-        self.is_narrow
-    }
-
     /// The sockets that a flood goes round now, or has gone round.
     pub(super) fn wide(&self) -> Option<Wide> {
         match self.direct.mode() {

@@ -195,8 +195,8 @@ impl NodeBuilder {
     }
 
     /// Bytes wanted for the kernel's send buffer and for its receive buffer of each UDP socket of the node's own. Default 8 MiB. Without
-    /// the capability `CAP_NET_ADMIN` the kernel gives no more than `net.core.wmem_max` and `net.core.rmem_max`. A port that gets less than
-    /// 768 KiB, and would lose what one peer sends faster than this is read, takes the same four times more for as long as that lasts.
+    /// the capability `CAP_NET_ADMIN` the kernel gives no more than `net.core.wmem_max` and `net.core.rmem_max`. Where that is less than
+    /// 768 KiB, a port that one peer floods takes four times as much beside, for as long as it is flooded.
     pub fn socket_buffer_bytes(mut self, bytes: usize) -> Self {
         self.socket_buffer_bytes = Some(bytes);
         self

@@ -71,7 +71,7 @@ pub struct NodeFlags {
     /// Bytes wanted for the kernel's send and receive buffers of a UDP socket, such as 208K [default: 8M]
     ///
     /// Without the capability CAP_NET_ADMIN the kernel gives no more than net.core.wmem_max and net.core.rmem_max, which `weft doctor`
-    /// shows. A port that one peer floods beyond less than 768K takes four times more meanwhile.
+    /// shows. Where that is less than 768K, a port that one peer floods takes four times as much beside.
     #[arg(long, value_name = "SIZE", value_parser = parse_usize_bytes)]
     pub socket_buffer: Option<usize>,
 
