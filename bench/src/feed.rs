@@ -8,13 +8,12 @@ use std::collections::VecDeque;
 use std::fmt::{self, Debug, Formatter};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use weft_link::{Link, LinkInfo, Received, RecvBatch, SendBatch, Waker};
+use weft_link::{Link, LinkInfo, PollFds, Received, RecvBatch, SendBatch, Waker};
 
 use crate::tube;
 
@@ -197,8 +196,8 @@ impl Link for Feed {
         tube::info("feed", self.local)
     }
 
-    fn poll_fd(&self) -> Option<RawFd> {
-        Some(self.ready.fd())
+    fn poll_fds(&self) -> PollFds {
+        PollFds::from_iter([self.ready.fd()])
     }
 }
 

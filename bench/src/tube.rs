@@ -2,11 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use weft_link::{Encapsulation, Link, LinkInfo, RecvBatch, SendBatch};
+use weft_link::{Encapsulation, Link, LinkInfo, PollFds, RecvBatch, SendBatch};
 
 const MTU: u32 = 1_500;
 const HEADER_BYTES: u32 = 28;
@@ -84,8 +83,8 @@ impl Link for Tube {
         info("tube", self.local)
     }
 
-    fn poll_fd(&self) -> Option<RawFd> {
-        None
+    fn poll_fds(&self) -> PollFds {
+        PollFds::new()
     }
 
     fn next_due(&self) -> Option<Duration> {

@@ -210,7 +210,7 @@ mod tests {
         let (mut rounds, mut late) = (0, 0);
         for _ in 0..20 {
             converse(&there, &heard, &clients[0], 50);
-            if there.core().port(0).link.second_fd().is_none() {
+            if there.core().port(0).link.poll_fds().len() == 1 {
                 continue;
             }
             let (here, asks, answers) = &clients[1];

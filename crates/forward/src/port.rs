@@ -63,10 +63,9 @@ impl Port {
 #[cfg(test)]
 pub(crate) mod tests {
     use std::io;
-    use std::os::fd::RawFd;
 
     use super::*;
-    use weft_link::{RecvBatch, SendBatch};
+    use weft_link::{PollFds, RecvBatch, SendBatch};
 
     /// A link that brings nothing and takes so many packets; or none, and says that it is broken.
     pub(crate) struct Narrow {
@@ -123,8 +122,8 @@ pub(crate) mod tests {
             }
         }
 
-        fn poll_fd(&self) -> Option<RawFd> {
-            None
+        fn poll_fds(&self) -> PollFds {
+            PollFds::new()
         }
     }
 }

@@ -9,14 +9,16 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use smallvec::{SmallVec, smallvec};
 use weft_link::{BUDGET_PACKETS, Interest, RecvBatch, wait, wait_for};
-use weft_route::NetworkId;
 
 use crate::port::Port;
 use crate::turn::{NetworkBits, Networks, bit};
 
 /// Looks in vain after which a thread that polls offers the processor.
 const YIELD_EVERY: u32 = 16;
+/// Descriptors that a thread sleeps on without memory from the heap: its waker, its link's, and those of the networks that are full.
+const FEW: usize = 10;
 /// How long a thread sleeps on a link that has no descriptor, or is broken.
 const NAP: Duration = Duration::from_millis(1);
 
@@ -100,49 +102,42 @@ impl<'a> Worker<'a> {
     /// looks at one more often.
     fn is_drained(&self) -> bool {
         let link = &self.port.link;
-        let mut fds = [link.poll_fd(), link.second_fd()].into_iter().flatten();
-        let has_more = fds.any(|fd| wait(&[fd], Some(Duration::ZERO)).is_ok_and(|ready| ready > 0));
+        let has_more = wait(&link.poll_fds(), Some(Duration::ZERO)).is_ok_and(|ready| ready > 0);
         self.stuck == 0 && !has_more && link.next_due().is_none()
     }
 
     fn sleep(&self) {
         let mut alarms = Alarms::new(self.port.waker.fd(), self.port.link.next_due());
-        alarms.add(self.port.link.poll_fd().map(Interest::readable));
-        if let Some(second) = self.port.link.second_fd() {
-            alarms.add(Some(Interest::readable(second)));
-        }
+        alarms.add(self.port.link.poll_fds().into_iter().map(Interest::readable));
         for port in self.networks.ports.iter().filter(|port| self.stuck & bit(port.network) != 0) {
-            alarms.add(port.link.send_fd().map(Interest::writable));
+            alarms.add(port.link.send_fd().into_iter().map(Interest::writable));
         }
         alarms.sleep();
     }
 }
 
-/// What ends a sleep. No memory from the heap.
+/// What ends a sleep.
 struct Alarms {
-    interests: [Interest; 3 + NetworkId::COUNT_MAX],
-    count: usize,
+    interests: SmallVec<[Interest; FEW]>,
     limit: Option<Duration>,
 }
 
 impl Alarms {
     fn new(waker: RawFd, limit: Option<Duration>) -> Self {
-        Self { interests: [Interest::readable(waker); 3 + NetworkId::COUNT_MAX], count: 1, limit }
+        Self { interests: smallvec![Interest::readable(waker)], limit }
     }
 
-    /// Adds a descriptor; without one nothing tells, and the sleep is a nap.
-    fn add(&mut self, interest: Option<Interest>) {
-        match interest {
-            Some(interest) => {
-                self.interests[self.count] = interest;
-                self.count += 1;
-            }
-            None => self.limit = Some(self.limit.map_or(NAP, |limit| limit.min(NAP))),
+    /// Adds the descriptors of a link; without one nothing tells, and the sleep is a nap.
+    fn add(&mut self, interests: impl Iterator<Item = Interest>) {
+        let count = self.interests.len();
+        self.interests.extend(interests);
+        if self.interests.len() == count {
+            self.limit = Some(self.limit.map_or(NAP, |limit| limit.min(NAP)));
         }
     }
 
     fn sleep(&mut self) {
-        if wait_for(&mut self.interests[..self.count], self.limit).is_err() {
+        if wait_for(&mut self.interests, self.limit).is_err() {
             std::thread::sleep(NAP);
         }
     }

@@ -15,7 +15,7 @@
 //!
 //! let (mut packets, mut seen) = (RecvBatch::new(), 0);
 //! while seen < 3 {
-//!     wait(&[there.poll_fd().unwrap()], None)?;
+//!     wait(&there.poll_fds(), None)?;
 //!     there.recv(&mut packets)?;
 //!     seen += packets.drain().map(|packet| assert_eq!(packet.bytes.len(), 100)).count();
 //! }
@@ -49,7 +49,7 @@ pub use any_readable::AnyReadable;
 pub use clock::monotonic_nanos;
 pub use fault::{Burst, Fault, FaultCounts, Faults, ParseFaultsError};
 pub use interface::{Interface, interfaces};
-pub use link::{Encapsulation, LONE_BYTES, Link, LinkInfo, LinkStats, MORE_FDS, Shown};
+pub use link::{Encapsulation, LONE_BYTES, Link, LinkInfo, LinkStats, PollFds, Shown};
 pub use loopback::{Endpoint, Hub};
 pub use packet::{Ethernet, EthernetOptions, Mac, ParseMacError, UnderlayText};
 pub use pcap::Pcap;

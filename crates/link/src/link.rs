@@ -6,6 +6,8 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use crate::{RecvBatch, SendBatch};
 
 /// Bytes of a CDP header, which every data segment is sent behind (specification, section 2).
@@ -16,8 +18,11 @@ pub(crate) const NUMBER_AT: usize = 20;
 /// Most bytes of a packet that a device sends by itself ([`Link::send_lone`]): one piece of memory costs the kernel less than several, as long as it is small.
 pub const LONE_BYTES: usize = 256;
 
-/// Descriptors that a link may have beside its first two ([`Link::more_fds`]).
-pub const MORE_FDS: usize = 5;
+/// Descriptors of a link ([`Link::poll_fds`]), in memory from the heap only where they are more than any link of this crate has.
+pub type PollFds = SmallVec<[RawFd; POLL_FDS]>;
+
+/// Those of a UDP link whose flood goes round several sockets, and an alarm.
+pub(crate) const POLL_FDS: usize = 8;
 
 /// A device that carries CDP packets: three methods and a description.
 ///
@@ -72,35 +77,25 @@ pub trait Link: Send + Sync {
     /// A connection that [`Link::note_peer`] told of is over.
     fn forget_peer(&self, _from: SocketAddr) {}
 
-    /// A descriptor that is readable when [`Link::recv`] would give something, for [`crate::wait`]; a link may have a
-    /// second one, [`Link::second_fd`], to wait for together with it.
-    fn poll_fd(&self) -> Option<RawFd>;
-
-    /// A second such descriptor. It may come into being while the link receives, which says so then ([`RecvBatch::note_new_fds`]), and stays.
-    fn second_fd(&self) -> Option<RawFd> {
-        None
-    }
-
-    /// More of them, for as long as the link receives by these too. When that begins and when it ends it says so as well.
-    fn more_fds(&self) -> Option<[RawFd; MORE_FDS]> {
-        None
-    }
+    /// Descriptors of which one is readable when [`Link::recv`] would give something, for [`crate::wait`]; none where a link is only
+    /// asked. They may become more or fewer while the link receives, which says so then ([`RecvBatch::note_new_fds`]); the first stays.
+    fn poll_fds(&self) -> PollFds;
 
     /// Bytes that the kernel keeps now for packets that come, where that may be more than [`LinkInfo::receive_buffer_bytes`]: it
-    /// changes with [`Link::more_fds`].
+    /// changes with [`Link::poll_fds`].
     fn room_bytes(&self) -> Option<usize> {
         None
     }
 
     /// A descriptor that is writable when [`Link::send`] would take more.
     fn send_fd(&self) -> Option<RawFd> {
-        self.poll_fd()
+        self.poll_fds().first().copied()
     }
 
     /// How long until the link itself has something to do, counted from now: `None` for a plain device.
     ///
     /// A link that delays packets wants [`Link::recv`] called again after this time, although nothing new arrived.
-    /// Its [`Link::poll_fd`] becomes readable then as well.
+    /// One of its [`Link::poll_fds`] becomes readable then as well.
     fn next_due(&self) -> Option<Duration> {
         None
     }
@@ -228,20 +223,12 @@ impl<L: Link + ?Sized> Link for Arc<L> {
         (**self).forget_peer(from);
     }
 
-    fn poll_fd(&self) -> Option<RawFd> {
-        (**self).poll_fd()
+    fn poll_fds(&self) -> PollFds {
+        (**self).poll_fds()
     }
 
     fn send_fd(&self) -> Option<RawFd> {
         (**self).send_fd()
-    }
-
-    fn second_fd(&self) -> Option<RawFd> {
-        (**self).second_fd()
-    }
-
-    fn more_fds(&self) -> Option<[RawFd; MORE_FDS]> {
-        (**self).more_fds()
     }
 
     fn room_bytes(&self) -> Option<usize> {

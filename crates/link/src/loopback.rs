@@ -3,13 +3,15 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use bytes::BytesMut;
+use smallvec::smallvec;
 
 use crate::link::HEADER_BYTES;
-use crate::{Encapsulation, Frame, Link, LinkInfo, LinkStats, Received, RecvBatch, SendBatch, Waker};
+use crate::{
+    Encapsulation, Frame, Link, LinkInfo, LinkStats, PollFds, Received, RecvBatch, SendBatch, Waker,
+};
 
 /// Packets that wait at one endpoint; more are dropped and counted.
 pub const QUEUE_PACKETS: usize = 4_096;
@@ -190,8 +192,8 @@ impl Link for Endpoint {
         }
     }
 
-    fn poll_fd(&self) -> Option<RawFd> {
-        Some(self.inbox.ready.fd())
+    fn poll_fds(&self) -> PollFds {
+        smallvec![self.inbox.ready.fd()]
     }
 
     fn stats(&self) -> LinkStats {

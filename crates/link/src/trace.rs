@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::{Link, LinkInfo, LinkStats, MORE_FDS, RecvBatch, SendBatch};
+use crate::{Link, LinkInfo, LinkStats, PollFds, RecvBatch, SendBatch};
 
 /// A [`Link`] that writes a line for every packet of another.
 ///
@@ -104,20 +104,12 @@ impl<L: Link, W: Write + Send> Link for Trace<L, W> {
         self.inner.forget_peer(from);
     }
 
-    fn second_fd(&self) -> Option<RawFd> {
-        self.inner.second_fd()
-    }
-
-    fn more_fds(&self) -> Option<[RawFd; MORE_FDS]> {
-        self.inner.more_fds()
-    }
-
     fn room_bytes(&self) -> Option<usize> {
         self.inner.room_bytes()
     }
 
-    fn poll_fd(&self) -> Option<RawFd> {
-        self.inner.poll_fd()
+    fn poll_fds(&self) -> PollFds {
+        self.inner.poll_fds()
     }
 
     fn next_due(&self) -> Option<Duration> {

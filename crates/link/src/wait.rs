@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use rustix::thread::{current_timer_slack, set_current_timer_slack};
 
+use crate::link::POLL_FDS;
+
 /// A descriptor to wait for, and what it is waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interest {
@@ -41,7 +43,7 @@ impl Interest {
 }
 
 /// Descriptors that one call can wait for without memory from the heap.
-const FEW: usize = 9;
+const FEW: usize = POLL_FDS + 2;
 
 /// Sleeps until one of `fds` is readable or `timeout` has passed (`None`: for ever), and returns how many are.
 ///

@@ -21,7 +21,7 @@ fn receive(group: &[Udp], count: usize) -> Vec<(SocketAddr, usize)> {
 /// The same, with the batch that each link always has.
 #[cfg(test)]
 fn receive_into(group: &[Udp], batches: &mut [RecvBatch], count: usize) -> Vec<(SocketAddr, usize)> {
-    let fds: Vec<_> = group.iter().flat_map(|link| [link.poll_fd(), link.second_fd()]).flatten().collect();
+    let fds: Vec<_> = group.iter().flat_map(Link::poll_fds).collect();
     let mut arrived = Vec::new();
     while arrived.len() < count {
         assert_ne!(wait(&fds, Some(Duration::from_secs(60))).unwrap(), 0, "{} of {count}", arrived.len());
@@ -167,7 +167,7 @@ fn a_peer_that_earns_a_socket_of_its_own_leaves_others_where_they_are() {
                 }
             }
         }
-        assert!(group.iter().all(|link| link.second_fd().is_some()), "{at}");
+        assert!(group.iter().all(|link| link.poll_fds().len() == 2), "{at}");
     }
 }
 
@@ -190,13 +190,13 @@ fn ping_pong(link: &Udp, here: &mut RecvBatch, at: SocketAddr, peer: &Udp) {
         send(link, peer.info().local);
         take_one(peer, &mut there);
     }
-    assert!(link.second_fd().is_some());
+    assert!(link.poll_fds().len() == 2);
 }
 
 #[cfg(test)]
 fn take_one(link: &Udp, batch: &mut RecvBatch) {
     loop {
-        let fds: Vec<_> = [link.poll_fd(), link.second_fd()].into_iter().flatten().collect();
+        let fds = link.poll_fds();
         assert_ne!(wait(&fds, Some(Duration::from_secs(60))).unwrap(), 0);
         link.recv(batch).unwrap();
         let count = batch.drain().count();

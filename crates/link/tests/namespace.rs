@@ -89,7 +89,7 @@ fn many_packets_that_are_too_large_keep_no_sleeper_awake() {
         let mut batch = RecvBatch::new();
         let is_quiet = (0..10).any(|_| {
             here.recv(&mut batch).unwrap();
-            wait(&[here.poll_fd().unwrap()], Some(Duration::from_millis(20))).unwrap() == 0
+            wait(&here.poll_fds(), Some(Duration::from_millis(20))).unwrap() == 0
         });
         assert!(is_quiet);
     });
@@ -166,7 +166,7 @@ mod helpers {
     pub(super) fn receive(link: &Udp, count: usize) -> Vec<usize> {
         let (mut batch, mut lens) = (RecvBatch::new(), Vec::new());
         while lens.len() < count {
-            let fds: Vec<_> = [link.poll_fd(), link.second_fd()].into_iter().flatten().collect();
+            let fds = link.poll_fds();
             let ready = wait(&fds, Some(Duration::from_secs(60))).unwrap();
             assert_ne!(ready, 0, "only {} of {count} packets arrived", lens.len());
             link.recv(&mut batch).unwrap();

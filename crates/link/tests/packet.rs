@@ -160,7 +160,7 @@ fn a_link_outlives_that_its_interface_is_down_and_does_not_keep_sleepers_awake()
         let [a, b] = veth::ENDS.map(|end| Ethernet::open(end).unwrap());
         assert!(veth::run("ip link set wfb down"));
         (0..2000).for_each(|_| assert_eq!(b.recv(&mut RecvBatch::new()).unwrap(), 0));
-        assert_eq!(wait(&[b.poll_fd().unwrap()], Some(Duration::ZERO)).unwrap(), 0);
+        assert_eq!(wait(&b.poll_fds(), Some(Duration::ZERO)).unwrap(), 0);
         assert_eq!(b.stats().receive_errors, 1);
         send(&a, b.info().local, &[1; 60]);
         assert!(veth::run("ip link set wfb up"));
@@ -205,7 +205,7 @@ mod helpers {
     pub(super) fn receive(link: &Ethernet, count: usize) -> Vec<Vec<u8>> {
         let (mut batch, mut got) = (RecvBatch::new(), Vec::new());
         while got.len() < count {
-            let ready = wait(&[link.poll_fd().unwrap()], Some(Duration::from_secs(60))).unwrap();
+            let ready = wait(&link.poll_fds(), Some(Duration::from_secs(60))).unwrap();
             assert_eq!(ready, 1, "only {} of {count} packets arrived", got.len());
             link.recv(&mut batch).unwrap();
             got.extend(batch.drain().map(|packet| packet.bytes.to_vec()));

@@ -29,7 +29,7 @@ fn refusals(link: &Udp) -> Vec<(SocketAddr, [u8; 28])> {
     let begin = Instant::now();
     while !batch.has_refusals() {
         assert!(begin.elapsed() < Duration::from_secs(60), "the host says nothing");
-        wait(&[link.poll_fd().unwrap()], Some(Duration::from_millis(100))).unwrap();
+        wait(&link.poll_fds(), Some(Duration::from_millis(100))).unwrap();
         assert_eq!(link.recv(&mut batch).unwrap(), 0);
     }
     batch.drain_refusals().map(|refusal| (refusal.to, refusal.head)).collect()
@@ -55,7 +55,7 @@ fn a_quotation_that_is_too_short_is_dropped() {
     let mut out = SendBatch::new();
     out.push_slice(to, b"short");
     link.send(&mut out).unwrap();
-    let (fd, mut batch) = ([link.poll_fd().unwrap()], RecvBatch::new());
+    let (fd, mut batch) = (link.poll_fds(), RecvBatch::new());
     assert_eq!(wait(&fd, Some(Duration::from_secs(60))).unwrap(), 1);
     link.recv(&mut batch).unwrap();
     assert!(!batch.has_refusals());
@@ -80,11 +80,7 @@ fn the_packets_to_others_are_not_lost_by_it() {
         let mut batch = RecvBatch::new();
         let mut count = 0;
         while count < 200 {
-            assert_eq!(
-                wait(&[there.poll_fd().unwrap()], Some(Duration::from_secs(60))).unwrap(),
-                1,
-                "{count}"
-            );
+            assert_eq!(wait(&there.poll_fds(), Some(Duration::from_secs(60))).unwrap(), 1, "{count}");
             count += there.recv(&mut batch).unwrap();
             batch.drain();
         }
@@ -95,7 +91,7 @@ fn the_packets_to_others_are_not_lost_by_it() {
 /// Turns until nothing is left to read, in fewer than 100; then the descriptor lets a thread sleep.
 #[cfg(test)]
 fn becomes_quiet(link: &Udp) -> bool {
-    let (fd, mut batch) = ([link.poll_fd().unwrap()], RecvBatch::new());
+    let (fd, mut batch) = (link.poll_fds(), RecvBatch::new());
     (0..100).any(|_| {
         link.recv(&mut batch).unwrap();
         wait(&fd, Some(Duration::from_millis(20))).unwrap() == 0

@@ -152,7 +152,7 @@ fn packets_that_are_kept_stay_what_they_were_while_others_arrive() {
             send(&*a, b.info().local, &packets);
             let goal = (round + 1) * 20;
             while kept.len() < goal {
-                let fds: Vec<_> = [b.poll_fd(), b.second_fd()].into_iter().flatten().collect();
+                let fds = b.poll_fds();
                 assert_ne!(wait(&fds, PATIENCE).unwrap(), 0);
                 b.recv(&mut batch).unwrap();
                 kept.extend(batch.drain().map(|packet| packet.bytes));
@@ -265,8 +265,7 @@ mod helpers {
         let (mut batch, mut got) = (RecvBatch::new(), Vec::new());
         while got.len() < count {
             let name = link.info().name;
-            let main = link.poll_fd().unwrap();
-            let ready = wait(&[main, link.second_fd().unwrap_or(main)], PATIENCE).unwrap();
+            let ready = wait(&link.poll_fds(), PATIENCE).unwrap();
             assert_ne!(ready, 0, "{name}: only {} of {count} packets", got.len());
             let told = link.recv(&mut batch).unwrap();
             assert_eq!(told, batch.len(), "{name}");
@@ -276,7 +275,7 @@ mod helpers {
     }
 
     pub(super) fn is_silent(link: &dyn Link) -> bool {
-        wait(&[link.poll_fd().unwrap()], Some(Duration::ZERO)).unwrap() == 0
+        wait(&link.poll_fds(), Some(Duration::ZERO)).unwrap() == 0
             && link.recv(&mut RecvBatch::new()).unwrap() == 0
     }
 }

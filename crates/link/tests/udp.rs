@@ -49,7 +49,7 @@ fn the_udp_checksum_is_used() {
         let (here, _there) = pair(home);
         let mut off: libc::c_int = -1;
         let mut len = libc::socklen_t::try_from(size_of_val(&off)).unwrap();
-        let fd = here.poll_fd().unwrap();
+        let fd = here.as_fd().as_raw_fd();
         // SAFETY: the option is an int, and both pointers are valid for the call.
         let result = unsafe {
             libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_NO_CHECK, (&raw mut off).cast(), &raw mut len)
@@ -198,7 +198,7 @@ fn an_ipv6_wildcard_socket_serves_ipv4_and_tells_ipv4_addresses() {
     let mut batch = SendBatch::new();
     (0..3).for_each(|n| push(&mut batch, to, &packet(n, 900)));
     four.send(&mut batch).unwrap();
-    wait(&[both.poll_fd().unwrap()], Some(Duration::from_secs(60))).unwrap();
+    wait(&both.poll_fds(), Some(Duration::from_secs(60))).unwrap();
     let mut packets = RecvBatch::new();
     both.recv(&mut packets).unwrap();
     let from = packets.drain().next().unwrap().from;
@@ -238,7 +238,7 @@ mod helpers {
     pub(super) fn receive(link: &Udp, count: usize) -> Vec<Vec<u8>> {
         let (mut batch, mut got) = (RecvBatch::new(), Vec::new());
         while got.len() < count {
-            let fds: Vec<_> = [link.poll_fd(), link.second_fd()].into_iter().flatten().collect();
+            let fds = link.poll_fds();
             let ready = wait(&fds, Some(Duration::from_secs(60))).unwrap();
             assert_ne!(ready, 0, "only {} of {count} packets arrived", got.len());
             link.recv(&mut batch).unwrap();
@@ -248,7 +248,7 @@ mod helpers {
     }
 
     pub(super) fn receives_nothing(link: &Udp) -> bool {
-        wait(&[link.poll_fd().unwrap()], Some(Duration::from_millis(20))).unwrap() == 0
+        wait(&link.poll_fds(), Some(Duration::from_millis(20))).unwrap() == 0
     }
 
     /// A socket without UDP checksums makes the kernel refuse to cut packets, with `EINVAL`.

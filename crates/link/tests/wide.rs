@@ -44,12 +44,6 @@ fn number(packet: &[u8]) -> u32 {
     u32::from_be_bytes(packet[20..24].try_into().unwrap())
 }
 
-#[cfg(test)]
-fn fds(link: &Udp) -> Vec<i32> {
-    let more = link.more_fds().into_iter().flatten();
-    [link.poll_fd(), link.second_fd()].into_iter().flatten().chain(more).collect()
-}
-
 /// So many packets of `len` bytes from `next` on, in runs of `run` that leave as one.
 #[cfg(test)]
 fn flood(from: &End, to: SocketAddr, next: &mut u32, count: u32, len: usize, run: usize) {
@@ -63,7 +57,11 @@ fn flood(from: &End, to: SocketAddr, next: &mut u32, count: u32, len: usize, run
 fn take(at: &mut End, count: usize) -> Vec<(SocketAddr, u32)> {
     let mut got = Vec::new();
     while got.len() < count {
-        assert!(wait(&fds(&at.link), Some(Duration::from_secs(60))).unwrap() > 0, "{} of {count}", got.len());
+        assert!(
+            wait(&at.link.poll_fds(), Some(Duration::from_secs(60))).unwrap() > 0,
+            "{} of {count}",
+            got.len()
+        );
         at.batch.note_readable();
         at.link.recv(&mut at.batch).unwrap();
         got.extend(at.batch.drain().map(|packet| (packet.from, number(&packet.bytes))));
@@ -88,7 +86,7 @@ fn begin(there: &mut End, here: &End, next: &mut u32, len: usize, run: usize) ->
     (0..100).any(|_| {
         there.batch.note_short_of_room();
         check(there, here, next, few, len, run);
-        there.link.more_fds().is_some()
+        there.link.room_bytes().is_some()
     })
 }
 
@@ -148,8 +146,8 @@ fn packets_that_come_one_at_a_time_end_it_and_the_port_is_its_owners() {
             (0..100).for_each(|_| check(&mut there, &here, &mut next, 1, 1_472, 1));
             assert!(there.batch.take_new_fds(), "{home}");
             ping_pong(&mut there, &mut here, 100);
-            assert_eq!((there.link.more_fds(), there.link.room_bytes()), (None, None), "{home}");
-            assert!(there.link.second_fd().is_some(), "{home}");
+            assert_eq!(there.link.room_bytes(), None, "{home}");
+            assert!(there.link.poll_fds().len() == 2, "{home}");
             let refused = bind_beside(there.link.info().local).unwrap_err();
             assert_eq!(refused.kind(), std::io::ErrorKind::AddrInUse, "{home}");
         }
@@ -166,10 +164,10 @@ fn others_are_heard_while_it_lasts() {
             check(&mut there, &here, &mut next, 300, 1_472, 32);
             check(&mut there, &other, &mut others, 1, 100, 1);
         }
-        assert!(there.link.more_fds().is_some(), "{home}");
+        assert!(there.link.room_bytes().is_some(), "{home}");
         // Until they are many.
         (0..100).for_each(|_| check(&mut there, &other, &mut others, 1, 100, 1));
-        assert_eq!(there.link.more_fds(), None, "{home}");
+        assert_eq!(there.link.room_bytes(), None, "{home}");
     }
 }
 
@@ -183,7 +181,7 @@ fn several_flows_of_a_peer_come_by_one_socket() {
         check(&mut there, &here, &mut next, 32, 1_472, 32);
         check(&mut there, &here, &mut other, 32, 1_472, 32);
     }
-    assert_eq!(there.link.more_fds(), None);
+    assert_eq!(there.link.room_bytes(), None);
     assert!(!begin(&mut there, &here, &mut next, 1_472, 32), "so soon");
 }
 
@@ -244,6 +242,6 @@ fn four_links_of_a_group_are_flooded_at_a_time_and_who_is_no_more_makes_room() {
             (1..5).for_each(|at| check(&mut theres[at], &heres[at], &mut nexts[at], 360, 1_472, 32));
             check(&mut theres[0], &heres[0], &mut nexts[0], 100, 1_472, 32);
         }
-        assert_eq!(theres[0].link.more_fds(), None, "{home}");
+        assert_eq!(theres[0].link.room_bytes(), None, "{home}");
     }
 }

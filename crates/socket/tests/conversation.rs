@@ -7,14 +7,13 @@ mod common;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Pair};
-use weft_socket::link::{Endpoint, Hub, Link, LinkInfo, Received, RecvBatch, SendBatch, Shown};
+use weft_socket::link::{Endpoint, Hub, Link, LinkInfo, PollFds, Received, RecvBatch, SendBatch, Shown};
 use weft_socket::{Node, Options, RecvError, Service, Socket};
 
 /// A device of a hub that shows what came before it is received, as a ring in memory can, or does not; and that takes lone packets
@@ -86,8 +85,8 @@ impl Link for Device {
         self.endpoint.info()
     }
 
-    fn poll_fd(&self) -> Option<RawFd> {
-        self.endpoint.poll_fd()
+    fn poll_fds(&self) -> PollFds {
+        self.endpoint.poll_fds()
     }
 }
 

@@ -9,14 +9,13 @@ mod stopwatch;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use common::{PATIENCE, Pair, node, wait_until};
 use stopwatch::{Stopwatch, judge};
-use weft_socket::link::{Endpoint, Fault, Faults, Hub, Link, LinkInfo, RecvBatch, SendBatch};
+use weft_socket::link::{Endpoint, Fault, Faults, Hub, Link, LinkInfo, PollFds, RecvBatch, SendBatch};
 use weft_socket::{ConnectError, EndReason, Node, Options, RecvError};
 
 /// A link that keeps the first packet that it sent, and can send it again.
@@ -56,8 +55,8 @@ impl Link for Again {
         self.link.info()
     }
 
-    fn poll_fd(&self) -> Option<RawFd> {
-        self.link.poll_fd()
+    fn poll_fds(&self) -> PollFds {
+        self.link.poll_fds()
     }
 }
 

@@ -5,7 +5,6 @@
 mod common;
 
 use std::io;
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Pair, on};
-use weft_socket::link::{Endpoint, Hub, Link, LinkInfo, RecvBatch, SendBatch};
+use weft_socket::link::{Endpoint, Hub, Link, LinkInfo, PollFds, RecvBatch, SendBatch};
 use weft_socket::{Node, Options};
 
 /// The thread that stands still.
@@ -55,8 +54,8 @@ impl Link for Standstill {
         self.device.info()
     }
 
-    fn poll_fd(&self) -> Option<RawFd> {
-        self.device.poll_fd()
+    fn poll_fds(&self) -> PollFds {
+        self.device.poll_fds()
     }
 }
 

@@ -5,11 +5,10 @@
 mod common;
 
 use std::io;
-use std::os::fd::RawFd;
 use std::time::Duration;
 
 use common::on;
-use weft_socket::link::{Endpoint, Hub, Link, LinkInfo, RecvBatch, SendBatch};
+use weft_socket::link::{Endpoint, Hub, Link, LinkInfo, PollFds, RecvBatch, SendBatch};
 use weft_socket::{ConnectError, Node, Options};
 
 /// A device whose queue is full for ever.
@@ -28,8 +27,8 @@ impl Link for Stuck {
         self.0.info()
     }
 
-    fn poll_fd(&self) -> Option<RawFd> {
-        self.0.poll_fd()
+    fn poll_fds(&self) -> PollFds {
+        self.0.poll_fds()
     }
 }
 

@@ -51,7 +51,7 @@ impl Port {
         let Some(heard) = self.attended.by.get().filter(|_| was_left != until.is_some()) else { return };
         // Descriptors that could be added stay what they are; if not, loops rely on the service thread.
         let _ = match until {
-            Some(_) => self.link_fds().try_for_each(|fd| heard.remove(fd)),
+            Some(_) => self.link.poll_fds().into_iter().try_for_each(|fd| heard.remove(fd)),
             None => self.hear_link(),
         };
     }
@@ -65,7 +65,7 @@ impl Port {
     pub(super) fn hear_link(&self) -> io::Result<()> {
         let is_left = self.left_until.load(Ordering::Relaxed) > 0;
         let Some(heard) = self.attended.by.get().filter(|_| !is_left) else { return Ok(()) };
-        self.link_fds().try_for_each(|fd| heard.add(fd, self.index as u64))
+        self.link.poll_fds().into_iter().try_for_each(|fd| heard.add(fd, self.index as u64))
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
         let now = clock::now();
         port.leave_to_service(Some(now + Duration::from_millis(1)));
         assert!(port.is_left_to_service(now) && !port.is_left_to_service(now + Duration::from_millis(1)));
-        port.hear_link().unwrap(); // as where the link has a second descriptor now
+        port.hear_link().unwrap(); // as where the link has another descriptor now
         assert!(!is_readable(Duration::from_millis(20)));
         port.leave_to_service(None);
         assert!(!port.is_left_to_service(now));

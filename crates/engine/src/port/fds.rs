@@ -1,21 +1,14 @@
 //! What there is to wait for of a link: it may change while the link receives.
 
-use std::os::fd::RawFd;
-
 use super::{Port, Turn};
 
 impl Port {
-    /// All descriptors of the link.
-    pub(super) fn link_fds(&self) -> impl Iterator<Item = RawFd> {
-        let fds = [self.link.poll_fd(), self.link.second_fd()];
-        fds.into_iter().flatten().chain(self.link.more_fds().into_iter().flatten())
-    }
-
     /// The link receives by other descriptors, and what it has room for may be another. Who sleeps on those that were is woken.
     #[cold]
     pub(super) fn note_new_fds(&self, turn: &mut Turn) {
         self.inflow.set_buffer_bytes(self.link.room_bytes().unwrap_or(self.info.receive_buffer_bytes));
-        let mut gone = std::mem::replace(&mut turn.more_fds, self.link.more_fds()).into_iter().flatten();
+        let before = std::mem::replace(&mut turn.link_fds, self.link.poll_fds());
+        let mut gone = before.into_iter().filter(|fd| !turn.link_fds.contains(fd));
         self.signal.raise();
         // Where the kernel has no room for them, the service thread hears them all the same.
         let _ = gone.try_for_each(|fd| self.hear_no_more(fd)).and_then(|()| self.hear_link());
@@ -34,7 +27,7 @@ mod tests {
     fn a_port_that_is_flooded_beyond_its_room_gets_more() {
         let Conversation { here, asks, there, answers } = Conversation::open_with_buffers(5_000);
         let port = there.core().port(0);
-        let is_wide = || port.link.more_fds().is_some();
+        let is_wide = || port.link.room_bytes().is_some();
         let end = here.now() + LIMIT;
         thread::scope(|scope| {
             scope.spawn(|| {

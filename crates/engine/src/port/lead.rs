@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::task;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use weft_base::Instant;
-use weft_link::{Interest as LinkInterest, MORE_FDS};
+use weft_link::Interest as LinkInterest;
 use weft_sync::face::thread_index;
 
 use super::absence::Absences;
@@ -31,8 +32,8 @@ use crate::clock;
 pub(crate) const LEADERS_PAUSE: Duration = Duration::from_micros(50);
 /// A leader that has woken others for what they wait for so often, and has got nothing itself, has no use for the lead.
 const RELAYS: u32 = 4;
-/// Descriptors that a leader sleeps on at most: two of the port, and all of the link's.
-const FDS: usize = 2 + 2 + MORE_FDS;
+/// Descriptors that a leader sleeps on without memory from the heap: two of the port, and the link's.
+const FEW: usize = 10;
 /// What the kernel waits for never.
 const NO_FD: RawFd = -1;
 /// Where the service thread sees that nobody leads, and that nobody has looked at the link for longer, it calls somebody.
@@ -205,17 +206,17 @@ impl Lead<'_> {
     /// Sleeps until the link has packets, somebody signals, a timer is due, or `limit` is reached. `is_called` is asked
     /// once more after others can see that this thread sleeps. Whether the link had packets.
     pub(crate) fn sleep(&self, now: Instant, limit: Option<Instant>, is_called: impl Fn() -> bool) -> bool {
-        self.sleep_on(self.port.link_fds(), now, limit, is_called)
+        self.sleep_on(&self.port.link.poll_fds(), now, limit, is_called)
     }
 
     /// The same, but what the link has wakes somebody else.
     pub(crate) fn sleep_off_link(&self, now: Instant, limit: Instant, is_called: impl Fn() -> bool) {
-        self.sleep_on(std::iter::empty(), now, Some(limit), is_called);
+        self.sleep_on(&[], now, Some(limit), is_called);
     }
 
     fn sleep_on(
         &self,
-        link_fds: impl Iterator<Item = RawFd>,
+        link_fds: &[RawFd],
         now: Instant,
         limit: Option<Instant>,
         is_called: impl Fn() -> bool,
@@ -233,12 +234,11 @@ impl Lead<'_> {
             port.counters.sleeps.fetch_add(1, Ordering::Relaxed);
             let timeout = port.alarm.end_by(Instant::from_nanos(until), now);
             // A link without a descriptor (a plain loopback) calls the waker's owner through `next_due` only.
-            let mut fds = [LinkInterest::readable(NO_FD); FDS];
             let own = [port.signal.fd(), port.alarm.fd().unwrap_or(NO_FD)];
-            let all = own.into_iter().chain(link_fds);
-            let count = fds.iter_mut().zip(all).map(|(slot, fd)| slot.fd = fd).count();
+            let mut fds: SmallVec<[LinkInterest; FEW]> =
+                own.iter().chain(link_fds).map(|&fd| LinkInterest::readable(fd)).collect();
             // An error would come back at once; the caller's loop then polls, which is slow but right.
-            let _ = weft_link::wait_for(&mut fds[..count], timeout);
+            let _ = weft_link::wait_for(&mut fds, timeout);
             [signal, alarm] = [fds[0].is_ready, fds[1].is_ready];
             is_ready = fds[2..].iter().any(|fd| fd.is_ready);
         }

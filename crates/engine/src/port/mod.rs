@@ -6,13 +6,12 @@
 //! of events that attends the port (see `attendance`) hears the link beside the leader.
 
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use weft_base::Instant;
-use weft_link::{Link, LinkInfo, MORE_FDS, RecvBatch};
+use weft_link::{Link, LinkInfo, PollFds, RecvBatch};
 use weft_sync::{Mutex, SpinLock};
 use weft_wire::{Encapsulation, Train};
 
@@ -52,7 +51,8 @@ pub(crate) struct Turn {
     pub(crate) last: Option<Arc<Slot>>,
     pub(crate) window: Window,
     pub(crate) piles: Piles,
-    more_fds: Option<[RawFd; MORE_FDS]>,
+    /// What there was to wait for of the link.
+    link_fds: PollFds,
 }
 
 /// What the service thread is doing, so that others know how to call it.
@@ -142,7 +142,7 @@ impl Port {
         spin: Duration,
         workers: usize,
     ) -> std::io::Result<Self> {
-        let info = link.info();
+        let (info, link_fds) = (link.info(), link.poll_fds());
         Ok(Self {
             index,
             encapsulation: encapsulation(&info),
@@ -155,7 +155,7 @@ impl Port {
                 last: None,
                 window: Window::new(now),
                 piles: Piles::default(),
-                more_fds: None,
+                link_fds,
             }),
             lanes: Lanes::of_workers(workers),
             wheel: SpinLock::new(TimerWheel::new(now)),

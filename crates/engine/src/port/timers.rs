@@ -164,7 +164,7 @@ mod tests {
                 let mut out = SendBatch::new();
                 out.push_slice(link.info().local, &[7; 60_000]);
                 sender.send(&mut out).unwrap();
-                weft_link::wait(&[link.poll_fd().unwrap()], None).unwrap();
+                weft_link::wait(&link.poll_fds(), None).unwrap();
                 link.recv(batch).unwrap();
             }
             assert_eq!(batch.drain().count(), packets);

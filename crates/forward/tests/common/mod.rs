@@ -78,7 +78,7 @@ impl World {
     pub(crate) fn numbers(&self, count: usize, length: u16) -> Vec<u32> {
         let (mut batch, mut numbers, begin) = (RecvBatch::new(), Vec::new(), Instant::now());
         while numbers.len() < count && begin.elapsed() < LIMIT {
-            wait(&[self.compute.poll_fd().unwrap()], Some(Duration::from_millis(10))).unwrap();
+            wait(&self.compute.poll_fds(), Some(Duration::from_millis(10))).unwrap();
             self.compute.recv(&mut batch).unwrap();
             for packet in batch.drain() {
                 assert_eq!((packet.bytes.len(), packet.bytes[0]), (usize::from(length), 0x11));

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use weft_base::Instant;
 
-use crate::{Link, LinkInfo, LinkStats, MORE_FDS, Received, RecvBatch, SendBatch};
-use alarm::Alarm;
+use crate::{Link, LinkInfo, LinkStats, PollFds, Received, RecvBatch, SendBatch};
+use alarm::DueAlarm;
 pub use lane::{FaultCounts, WAITING_PACKETS};
 use lane::{Lane, Parcel};
 pub use settings::{Burst, Faults, ParseFaultsError};
@@ -55,7 +55,7 @@ pub struct Fault<L: Link> {
     inner: L,
     sending: Mutex<Sending>,
     receiving: Mutex<Lane>,
-    alarm: Alarm,
+    alarm: DueAlarm,
     clock: Box<dyn Fn() -> Instant + Send + Sync>,
     /// Whether that clock is the real one, so that sleeping brings the time nearer.
     is_real_time: bool,
@@ -83,7 +83,7 @@ impl<L: Link> Fault<L> {
 
     /// As [`Fault::new`], told the time by `clock`.
     ///
-    /// With a clock that is not the real one, [`Link::poll_fd`] does not tell that delayed packets are due; ask
+    /// With a clock that is not the real one, [`Link::poll_fds`] do not tell that delayed packets are due; ask
     /// [`Link::next_due`]. Nor does the end of the link wait for them.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ impl<L: Link> Fault<L> {
         receive: Faults,
         clock: impl Fn() -> Instant + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let alarm = Alarm::new(inner.poll_fd())?;
+        let alarm = DueAlarm::new()?;
         let sending = Sending { lane: Lane::new(seed, send), ready: SendBatch::new() };
         // The two directions draw from sequences of their own.
         let receiving = Mutex::new(Lane::new(!seed, receive));
@@ -213,20 +213,14 @@ impl<L: Link> Link for Fault<L> {
         self.inner.forget_peer(from);
     }
 
-    fn second_fd(&self) -> Option<RawFd> {
-        self.inner.second_fd()
-    }
-
-    fn more_fds(&self) -> Option<[RawFd; MORE_FDS]> {
-        self.inner.more_fds()
-    }
-
     fn room_bytes(&self) -> Option<usize> {
         self.inner.room_bytes()
     }
 
-    fn poll_fd(&self) -> Option<RawFd> {
-        Some(self.alarm.fd())
+    fn poll_fds(&self) -> PollFds {
+        let mut fds = self.inner.poll_fds();
+        fds.push(self.alarm.fd());
+        fds
     }
 
     fn next_due(&self) -> Option<Duration> {

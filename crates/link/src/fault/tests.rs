@@ -227,14 +227,14 @@ fn the_descriptor_wakes_when_a_delayed_packet_is_due() {
     b.send(&mut batch).unwrap();
     let started = std::time::Instant::now();
     let mut packets = RecvBatch::new();
-    assert_eq!(wait(&[bad.poll_fd().unwrap()], Some(Duration::from_secs(60))).unwrap(), 1);
+    assert_eq!(wait(&bad.poll_fds(), Some(Duration::from_secs(60))).unwrap(), 1);
     assert_eq!(bad.recv(&mut packets).unwrap(), 0);
     while packets.is_empty() {
-        assert_eq!(wait(&[bad.poll_fd().unwrap()], Some(Duration::from_secs(60))).unwrap(), 1);
+        assert_eq!(wait(&bad.poll_fds(), Some(Duration::from_secs(60))).unwrap(), 1);
         bad.recv(&mut packets).unwrap();
     }
     assert!(started.elapsed() >= Duration::from_millis(20));
-    assert_eq!(wait(&[bad.poll_fd().unwrap()], Some(Duration::from_millis(5))).unwrap(), 0);
+    assert_eq!(wait(&bad.poll_fds(), Some(Duration::from_millis(5))).unwrap(), 0);
 }
 
 /// Its own descriptor tells when something is to be received, and never that there is room to send.
@@ -307,5 +307,5 @@ fn an_early_alarm_is_not_lost_to_a_late_one() {
         send();
         done.send(()).unwrap();
     });
-    assert_eq!(wait(&[bad.poll_fd().unwrap()], Some(Duration::from_secs(60))).unwrap(), 1);
+    assert_eq!(wait(&bad.poll_fds(), Some(Duration::from_secs(60))).unwrap(), 1);
 }

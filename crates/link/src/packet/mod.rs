@@ -18,10 +18,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 use std::sync::{Arc, Mutex};
 
+use smallvec::smallvec;
+
 use crate::counters::Counters;
 use crate::interface::Device;
 use crate::link::HEADER_BYTES;
-use crate::{Encapsulation, Link, LinkInfo, LinkStats, RecvBatch, SendBatch, Shown, interface, sockopt};
+use crate::{
+    Encapsulation, Link, LinkInfo, LinkStats, PollFds, RecvBatch, SendBatch, Shown, interface, sockopt,
+};
 pub use address::{Mac, ParseMacError, UnderlayText};
 pub use error::OpenError;
 pub(crate) use ethernet::emit as frame_head;
@@ -205,8 +209,8 @@ impl Link for Ethernet {
         }
     }
 
-    fn poll_fd(&self) -> Option<RawFd> {
-        Some(self.fd())
+    fn poll_fds(&self) -> PollFds {
+        smallvec![self.fd()]
     }
 
     fn stats(&self) -> LinkStats {

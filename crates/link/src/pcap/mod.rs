@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::{Link, LinkInfo, LinkStats, MORE_FDS, RecvBatch, SendBatch};
+use crate::{Link, LinkInfo, LinkStats, PollFds, RecvBatch, SendBatch};
 use blocks::Direction;
 
 /// A [`Link`] that records every packet of another as pcapng (draft-ietf-opsawg-pcapng).
@@ -182,20 +182,12 @@ impl<L: Link, W: Write + Send> Link for Pcap<L, W> {
         self.inner.forget_peer(from);
     }
 
-    fn second_fd(&self) -> Option<RawFd> {
-        self.inner.second_fd()
-    }
-
-    fn more_fds(&self) -> Option<[RawFd; MORE_FDS]> {
-        self.inner.more_fds()
-    }
-
     fn room_bytes(&self) -> Option<usize> {
         self.inner.room_bytes()
     }
 
-    fn poll_fd(&self) -> Option<RawFd> {
-        self.inner.poll_fd()
+    fn poll_fds(&self) -> PollFds {
+        self.inner.poll_fds()
     }
 
     fn next_due(&self) -> Option<Duration> {

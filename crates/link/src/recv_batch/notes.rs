@@ -16,7 +16,7 @@ impl RecvBatch {
         self.rhythm.note_short_of_room();
     }
 
-    /// The link receives by other descriptors from now on ([`crate::Link::second_fd`], [`crate::Link::more_fds`]).
+    /// The link receives by other descriptors from now on ([`crate::Link::poll_fds`]).
     pub fn note_new_fds(&mut self) {
         self.has_new_fds = true;
     }

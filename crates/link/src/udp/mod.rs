@@ -32,7 +32,7 @@ use socket2::Socket;
 use crate::counters::Counters;
 use crate::interface::{self, Interface, OwnHost};
 use crate::link::HEADER_BYTES;
-use crate::{Encapsulation, Link, LinkInfo, LinkStats, MORE_FDS, RecvBatch, SendBatch, sockopt};
+use crate::{Encapsulation, Link, LinkInfo, LinkStats, PollFds, RecvBatch, SendBatch, sockopt};
 use basins::Basins;
 pub(crate) use basins::Stripe;
 use contest::Contest;
@@ -93,7 +93,7 @@ impl Default for UdpOptions {
 /// out.push_slice(b.info().local, b"a packet");
 /// a.send(&mut out)?;
 ///
-/// wait(&[b.poll_fd().unwrap()], None)?;
+/// wait(&b.poll_fds(), None)?;
 /// let mut packets = RecvBatch::new();
 /// assert_eq!(b.recv(&mut packets)?, 1);
 /// assert_eq!(&packets.drain().next().unwrap().bytes[..], b"a packet");
@@ -275,16 +275,9 @@ impl Link for Udp {
         }
     }
 
-    fn poll_fd(&self) -> Option<RawFd> {
-        Some(self.fd())
-    }
-
-    fn second_fd(&self) -> Option<RawFd> {
-        self.direct.fd()
-    }
-
-    fn more_fds(&self) -> Option<[RawFd; MORE_FDS]> {
-        self.wide()?.fds()
+    fn poll_fds(&self) -> PollFds {
+        let of_flood = self.wide().and_then(|wide| wide.fds());
+        [self.fd()].into_iter().chain(self.direct.fd()).chain(of_flood.into_iter().flatten()).collect()
     }
 
     fn room_bytes(&self) -> Option<usize> {
@@ -292,7 +285,7 @@ impl Link for Udp {
     }
 
     fn stats(&self) -> LinkStats {
-        let fds = [Some(self.socket.as_raw_fd()), self.second_fd()];
+        let fds = [Some(self.fd()), self.direct.fd()];
         let of_sockets: u64 = fds.into_iter().flatten().map(sockopt::overflows).sum();
         let of_flood = self.wide().map_or(0, |wide| wide.overflows());
         let counted = self.counters.read();

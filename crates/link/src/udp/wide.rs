@@ -10,7 +10,7 @@ use super::direct::Mode;
 use super::group::{Group, Tenure};
 use super::recv::{Arrival, ERRORS_MAX};
 use super::rhythm::Flood;
-use crate::{Link, RecvBatch};
+use crate::RecvBatch;
 
 /// These sockets.
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ impl Udp {
         self.socket.set_reuse_port(true)?;
         self.direct.share_port(true)?;
         // The second socket may be one of the group since it was bound.
-        let bound = 1 + usize::from(self.second_fd().is_some());
+        let bound = 1 + usize::from(self.direct.fd().is_some());
         let basins = Basins::open_all(self.local, self.buffer_bytes, bound, 1);
         self.direct.share_port(false)?;
         let basins = basins?;

@@ -33,14 +33,13 @@ impl End {
         assert_eq!(self.link.send(&mut out).unwrap(), packets.len());
     }
 
-    /// Sleeps on both descriptors, and receives `count` packets.
+    /// Sleeps on the link's descriptors, and receives `count` packets.
     pub(crate) fn receive(&mut self, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
         let mut got = Vec::new();
         let started = Instant::now();
         while got.len() < count {
             assert!(started.elapsed() < Duration::from_secs(60), "only {} of {count} came", got.len());
-            let fds: Vec<_> = [self.link.poll_fd(), self.link.second_fd()].into_iter().flatten().collect();
-            wait(&fds, Some(Duration::from_secs(1))).unwrap();
+            wait(&self.link.poll_fds(), Some(Duration::from_secs(1))).unwrap();
             self.link.recv(&mut self.batch).unwrap();
             got.extend(self.batch.drain().map(|packet| (packet.from, packet.bytes.to_vec())));
         }

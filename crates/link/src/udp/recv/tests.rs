@@ -16,7 +16,7 @@ fn send(from: &Udp, to: SocketAddr) {
 /// Waits until something can be read, and takes it. Returns how many packets that were.
 fn receive(at: &Udp, batch: &mut RecvBatch) -> usize {
     while batch.is_empty() {
-        let fds: Vec<RawFd> = [at.poll_fd(), at.second_fd()].into_iter().flatten().collect();
+        let fds = at.poll_fds();
         wait(&fds, None).unwrap();
         at.recv(batch).unwrap();
     }
@@ -58,7 +58,7 @@ fn what_comes_to_the_second_socket_after_its_end_is_received_and_wakes_nobody_fo
     let mut at_here = RecvBatch::new();
     // As if the kernel had delivered it a moment after the socket was found empty.
     send(&there, here.local);
-    let second = here.second_fd().unwrap();
+    let second = here.direct.fd().unwrap();
     wait(&[second], None).unwrap();
     here.direct.end(false);
     here.direct.set_mode(Mode::Off);
@@ -164,7 +164,7 @@ fn no_code_of_icmp_leaves_the_descriptor_ready() {
     };
     let host: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let link = Udp::bind(host).unwrap();
-    let fd = link.poll_fd().unwrap();
+    let fd = link.fd();
     let is_ready = |limit: Duration| wait_for(&mut [Interest::readable(fd)], Some(limit)).unwrap() == 1;
     let mut batch = RecvBatch::new();
     let mut told = 0;
