@@ -77,6 +77,12 @@ pub trait Link: Send + Sync {
     /// A connection that [`Link::note_peer`] told of is over.
     fn forget_peer(&self, _from: SocketAddr) {}
 
+    /// Why the system had no way for a packet to `to`, if no other has failed so since; told once. What has no way now may have one
+    /// later, so a connection lives on, but nobody needs to wait for an answer to the packet that opens one (decision 0057).
+    fn take_no_way(&self, _to: SocketAddr) -> Option<io::Error> {
+        None
+    }
+
     /// Descriptors of which one is readable when [`Link::recv`] would give something, for [`crate::wait`]; none where a link is only
     /// asked. They may become more or fewer while the link receives, which says so then ([`RecvBatch::note_new_fds`]); the first stays.
     fn poll_fds(&self) -> PollFds;
@@ -213,6 +219,10 @@ impl<L: Link + ?Sized> Link for Arc<L> {
 
     fn mss_to(&self, peer: SocketAddr) -> Option<u16> {
         (**self).mss_to(peer)
+    }
+
+    fn take_no_way(&self, to: SocketAddr) -> Option<io::Error> {
+        (**self).take_no_way(to)
     }
 
     fn note_peer(&self, from: SocketAddr) {

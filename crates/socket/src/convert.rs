@@ -128,6 +128,7 @@ pub(crate) fn connect(
         E::InUse(port) => ConnectError::InUse(port),
         E::NoPortFree => ConnectError::NoPortFree(target),
         E::ToItself(address) => ConnectError::ToItself(address),
+        E::NoWay(source) => ConnectError::NoWay { target, source },
         E::NoRoom | E::System(_) => ConnectError::NoRoom,
         E::Down => ConnectError::NodeDown,
     })

@@ -7,6 +7,7 @@ mod common;
 #[allow(dead_code, reason = "each test file uses its part")]
 mod stopwatch;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -150,6 +151,28 @@ fn a_port_that_nobody_has_refuses_at_once() {
     assert_eq!(refused.errno(), errno::ECONNREFUSED);
     assert!(watch.ran() < Duration::from_secs(3), "{:?}", watch.ran());
     assert!(client.stats().connections.is_empty());
+}
+
+/// Where the system has no way, or permits none, nobody waits for an answer, and the local port is free again (decision 0057).
+#[test]
+fn where_no_packet_can_leave_a_connect_fails_at_once() {
+    let (client, port) = (node(), weft_socket::Port::ECHO);
+    let options = Options::stream().local_port(5_000);
+    for at in ["255.255.255.255:9", "[2001:db8::1]:9"] {
+        let target = (at.parse::<SocketAddr>().unwrap(), port);
+        for _ in 0..2 {
+            let watch = Stopwatch::start();
+            let failed = client.connect(target, &options).unwrap_err();
+            assert!(matches!(failed, ConnectError::NoWay { .. }), "{at}: {failed:?}");
+            assert!(![0, errno::ETIMEDOUT].contains(&failed.errno()), "{at}");
+            assert!(watch.ran() < Duration::from_secs(3), "{at}: {:?}", watch.ran());
+        }
+    }
+    wait_until("nothing is left of them", || client.stats().connections.is_empty());
+    // The same port leads elsewhere.
+    let server = node();
+    let listener = server.listen(0, &Options::stream()).unwrap();
+    client.connect((server.underlay(), listener.local_address().port), &options).unwrap();
 }
 
 /// Other connections of a node do not notice that one peer has gone.

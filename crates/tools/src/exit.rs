@@ -12,7 +12,7 @@ pub enum Code {
     Other = 1,
     /// The command line is wrong.
     Usage = 2,
-    /// The host name or address means nothing here.
+    /// The host name or address means nothing here, or there is no way to it.
     UnknownHost = 3,
     /// The host answered that nobody listens there.
     Refused = 4,
@@ -45,7 +45,7 @@ impl Code {
     pub const ALL: [(Self, &'static str); 15] = [
         (Self::Other, "any other failure"),
         (Self::Usage, "wrong command line"),
-        (Self::UnknownHost, "unknown host"),
+        (Self::UnknownHost, "unknown host, or no way to it"),
         (Self::Refused, "connection refused: nobody listens on that port"),
         (Self::NoAnswer, "no answer in time"),
         (Self::Lost, "the peer died or broke the connection off"),

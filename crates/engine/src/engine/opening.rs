@@ -48,6 +48,8 @@ pub enum ConnectError {
     ToItself(Address),
     /// The memory budget is spent.
     NoRoom,
+    /// No packet can leave for there: what the system says.
+    NoWay(io::Error),
     /// The engine goes down.
     Down,
     /// No random numbers.
@@ -72,7 +74,7 @@ impl Engine {
     /// Wait for [`Interest::Connected`], then ask [`Engine::connect_result`].
     ///
     /// # Errors
-    /// When the target cannot be named, or no local port is free.
+    /// When the target cannot be named, no packet can leave for it, or no local port is free.
     pub fn connect(
         &self,
         target: Target,
@@ -103,7 +105,17 @@ impl Engine {
             Slot::new(connection, way.clone(), home, bytes, gather, None)
         });
         let slot = made.inspect_err(|_| self.core.budget.release(bytes))?;
+        // Of one that failed earlier nobody asks any more.
+        let no_way = || match &way {
+            Way::Direct(at) => self.core.port(home).link.take_no_way(*at),
+            Way::Side(_) => None,
+        };
+        no_way();
         self.operate(&slot, |_, _| ());
+        if let Some(error) = no_way() {
+            self.release(&slot);
+            return Err(ConnectError::NoWay(error));
+        }
         Ok(slot)
     }
 

@@ -205,6 +205,10 @@ impl<L: Link> Link for Fault<L> {
         self.inner.send_fd()
     }
 
+    fn take_no_way(&self, to: SocketAddr) -> Option<io::Error> {
+        self.inner.take_no_way(to)
+    }
+
     fn note_peer(&self, from: SocketAddr) {
         self.inner.note_peer(from);
     }

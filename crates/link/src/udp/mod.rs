@@ -11,6 +11,7 @@ mod control;
 mod course;
 mod direct;
 mod group;
+mod no_way;
 mod options;
 mod origin;
 mod recv;
@@ -39,6 +40,7 @@ use contest::Contest;
 pub(crate) use course::Course;
 use direct::Direct;
 use group::Group;
+use no_way::NoWay;
 use options::Beside;
 pub(crate) use origin::Origin;
 pub(crate) use rhythm::Rhythm;
@@ -123,6 +125,7 @@ pub struct Udp {
     has_reports: AtomicBool,
     /// Held while the socket allows fragmentation for one packet.
     fragmenting: Mutex<()>,
+    no_way: NoWay,
     counters: Counters,
 }
 
@@ -205,6 +208,7 @@ impl Udp {
             buffer_bytes: wanted.buffer_bytes,
             has_reports: AtomicBool::new(false),
             fragmenting: Mutex::new(()),
+            no_way: NoWay::default(),
             counters: Counters::default(),
         })
     }
@@ -261,6 +265,10 @@ impl Link for Udp {
         let host = self.own_host.as_ref()?;
         let mtu = host.mtu.min(MTU_MAX);
         (mtu > self.mtu && host.has(peer.ip())).then(|| self.mss(mtu))
+    }
+
+    fn take_no_way(&self, to: SocketAddr) -> Option<io::Error> {
+        self.no_way.take(to)
     }
 
     fn note_peer(&self, from: SocketAddr) {

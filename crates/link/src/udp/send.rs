@@ -60,7 +60,7 @@ impl Udp {
             Err(error) if scatter.packets(1) > 1 && is_about_gso(&error) => {
                 self.send_singly(batch, at, scatter.packets(1), &error)
             }
-            Err(error) => self.counters.handle_send_error(error, scatter.packets(1)),
+            Err(error) => self.handle_error(error, frame.to, scatter.packets(1)),
         }
     }
 
@@ -118,8 +118,15 @@ impl Udp {
                 self.count_sent(1, bytes);
                 Ok(1)
             }
-            Err(error) => self.counters.handle_send_error(error, 1),
+            Err(error) => self.handle_error(error, frame.to, 1),
         }
+    }
+
+    /// What an error of `count` packets to `to` means for them.
+    #[cold]
+    fn handle_error(&self, error: io::Error, to: SocketAddr, count: usize) -> io::Result<usize> {
+        self.no_way.note(to, &error);
+        self.counters.handle_send_error(error, count)
     }
 
     pub(super) fn send_at_once(&self, to: SocketAddr, head: &[u8], body: &[u8]) -> bool {

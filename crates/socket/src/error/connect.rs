@@ -1,6 +1,7 @@
 //! Connecting.
 
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -42,6 +43,13 @@ pub enum ConnectError {
     },
     /// The node number has no known underlay address (EHOSTUNREACH).
     NoRoute(NodeId),
+    /// The system knows no way to the target, or permits none (the errno is the system's, such as ENETUNREACH).
+    NoWay {
+        /// Where the connect was to go.
+        target: Target,
+        /// What the system says.
+        source: io::Error,
+    },
     /// The node is strict, and no peer of it is at that address (EHOSTUNREACH).
     Stranger(SocketAddr),
     /// The local port is in use towards that target (EADDRINUSE).
@@ -94,6 +102,10 @@ impl fmt::Display for ConnectError {
                     "node {node} has no known underlay address; add it as a peer or give its host and port"
                 )
             }
+            Self::NoWay { target, source } => write!(
+                f,
+                "no packet can leave for {target}: {source}; check that address, the one this node is bound to, and the routes of this host"
+            ),
             Self::Stranger(at) => {
                 write!(f, "no peer is known at {at}, and this node is strict; add it as a peer")
             }
@@ -136,6 +148,7 @@ impl ConnectError {
             Self::TimedOut { .. } => errno::ETIMEDOUT,
             Self::WrongService { .. } => errno::EPROTOTYPE,
             Self::NoRoute(_) | Self::Stranger(_) => errno::EHOSTUNREACH,
+            Self::NoWay { source, .. } => source.raw_os_error().unwrap_or(errno::EHOSTUNREACH),
             Self::InUse(_) => errno::EADDRINUSE,
             Self::NoPortFree(_) | Self::ToItself(_) => errno::EADDRNOTAVAIL,
             Self::NoRoom => errno::ENOBUFS,

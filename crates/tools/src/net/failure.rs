@@ -34,7 +34,9 @@ pub fn connect_failure(error: &ConnectError) -> Failure {
         ConnectError::Absent(_) => refusal(EndReason::Refused),
         ConnectError::TimedOut { .. } => Code::NoAnswer,
         ConnectError::WrongService { .. } => Code::Protocol,
-        ConnectError::NoRoute(_) | ConnectError::Stranger(_) => Code::UnknownHost,
+        ConnectError::NoRoute(_) | ConnectError::NoWay { .. } | ConnectError::Stranger(_) => {
+            Code::UnknownHost
+        }
         ConnectError::InUse(_) | ConnectError::NoPortFree(_) | ConnectError::ToItself(_) => Code::Address,
         ConnectError::NoRoom | ConnectError::InProgress | ConnectError::NodeDown | _ => Code::Other,
     };

@@ -235,7 +235,7 @@ impl Receiving {
                 self.socket.recv(&mut buffer)
             };
             match received {
-                Ok(0) if is_stream => return self.early_end(started_at),
+                Ok(0) if is_stream => return self.early_end(),
                 Ok(len) => {
                     self.count.add(len);
                     if self.is_complete() {
@@ -248,7 +248,7 @@ impl Receiving {
                     }
                     heard_at = Instant::now();
                 }
-                Err(RecvError::EndOfFile) => return self.early_end(started_at),
+                Err(RecvError::EndOfFile) => return self.early_end(),
                 Err(error) if is_pause_recv(&error) => {
                     if self.is_complete() {
                         return None;
@@ -269,8 +269,8 @@ impl Receiving {
         self.count.bytes() >= self.expected.load(Ordering::Relaxed)
     }
 
-    fn early_end(&self, started_at: Instant) -> Option<String> {
-        self.count.mark(started_at);
+    /// The end may be noticed long after the last byte, whose time counts.
+    fn early_end(&self) -> Option<String> {
         let is_short = !self.is_complete() && self.expected.load(Ordering::Relaxed) != UNKNOWN;
         is_short.then(|| "the other end closed before all had arrived".to_owned())
     }
