@@ -98,22 +98,24 @@ impl Core {
 
     /// Tells the links where the packets of a connection come from, once it is open: before, that may be anywhere.
     pub(crate) fn note_peer(&self, slot: &Slot, live: &mut Live) {
-        if self.ports.len() > 1 && !std::mem::replace(&mut live.is_noted, true) {
-            self.port(slot.home()).link.note_peer(live.to);
+        if self.ports.len() > 1 && live.noted_at.is_none() {
+            let home = slot.home();
+            live.noted_at = u16::try_from(home).ok();
+            self.port(home).link.note_peer(live.to);
         }
     }
 
     /// Tells them that nothing more comes from there.
-    pub(crate) fn forget_peer(&self, slot: &Slot, live: &mut Live) {
-        if std::mem::take(&mut live.is_noted) {
-            self.port(slot.home()).link.forget_peer(live.to);
+    pub(crate) fn forget_peer(&self, live: &mut Live) {
+        if let Some(home) = live.noted_at.take() {
+            self.port(home.into()).link.forget_peer(live.to);
         }
     }
 
     /// The packets of a connection come from elsewhere now, and its own go there.
     fn follow_peer(&self, slot: &Slot, live: &mut Live, to: SocketAddr) {
-        let is_noted = live.is_noted;
-        self.forget_peer(slot, live);
+        let is_noted = live.noted_at.is_some();
+        self.forget_peer(live);
         live.to = to;
         self.directory.learn(slot.key().remote.node, to);
         if is_noted {

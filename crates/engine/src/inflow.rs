@@ -114,15 +114,15 @@ impl Inflow {
         self.buffer_bytes.store(bytes as u64, Ordering::Relaxed);
     }
 
-    /// So much came in with the turn of `now`. Whether that is known to be more than the kernel's buffer has room for.
+    /// So much came in with the turn of `now`. Whether the kernel's buffer has room for so much, if that is known now.
     #[inline]
-    pub(crate) fn note(&self, window: &mut Window, arrived: Arrived, now: Instant) -> bool {
+    pub(crate) fn note(&self, window: &mut Window, arrived: Arrived, now: Instant) -> Option<bool> {
         self.packets.add(arrived.packets);
         window.arrived.add(arrived);
-        now - window.since >= WINDOW && self.end_window(window, now)
+        (now - window.since >= WINDOW).then(|| self.end_window(window, now))
     }
 
-    /// Whether the kernel's buffer was too small for a doze.
+    /// Whether the kernel's buffer was large enough for a doze.
     fn end_window(&self, window: &mut Window, now: Instant) -> bool {
         let span = now - window.since;
         let Arrived { packets, pieces, bytes } = window.arrived;
@@ -138,7 +138,7 @@ impl Inflow {
         self.is_apart.store(pieces > packets / 2, Ordering::Relaxed);
         self.doze_ns.store(self.doze_ns_at(packets_per_ms, bytes_per_ms), Ordering::Relaxed);
         *window = Window::new(now);
-        !has_room
+        has_room
     }
 
     /// How long it takes to fill the part of the kernel's buffer that a doze may fill.

@@ -164,7 +164,7 @@ impl Core {
             // [CDP-ST-C] no data buffers there
             self.budget.release(live.take_unneeded());
             self.note_quiet(slot, out);
-            self.forget_peer(slot, live);
+            self.forget_peer(live);
         }
         if live.connection.is_finished() {
             self.remove(slot, live);
@@ -179,7 +179,7 @@ impl Core {
             return;
         }
         self.table.remove(&slot.key());
-        self.forget_peer(slot, live);
+        self.forget_peer(live);
         // It may have come in by another port than its present one.
         self.ports.iter().for_each(|port| port.forget(slot));
         if let Some((port, timer)) = live.timer.take() {

@@ -59,8 +59,8 @@ pub(crate) fn note_arrived(port: &Port, turn: &mut Turn, runner: Runner, arrived
         if runner == Runner::Waiter {
             port.counters.waiters_busy_turns.add(1);
         }
-        if port.inflow.note(&mut turn.window, arrived, now) {
-            turn.batch.note_short_of_room();
+        if let Some(has_room) = port.inflow.note(&mut turn.window, arrived, now) {
+            turn.batch.note_room(has_room);
         }
         port.note_memory(&turn.batch, now);
     }

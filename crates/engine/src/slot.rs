@@ -57,8 +57,8 @@ pub(crate) struct Live {
     pub(crate) is_embryo: bool,
     /// It was counted in QUIET.
     pub(crate) is_quiet: bool,
-    /// The links were told where its packets come from.
-    pub(crate) is_noted: bool,
+    /// The port whose link was told where its packets come from.
+    pub(crate) noted_at: Option<u16>,
     /// The port in whose wheel it has an entry, which may have fired since.
     pub(crate) timer: Option<(u32, Timer)>,
     /// What is reserved for messages of several packets. See `messages`.
@@ -87,7 +87,7 @@ impl Live {
             has_read: false,
             is_blocked: false,
             is_quiet: false,
-            is_noted: false,
+            noted_at: None,
             timer: None,
             promised_bytes,
             message_steps: 0,

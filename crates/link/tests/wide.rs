@@ -3,7 +3,8 @@
 mod ends;
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use weft_link::{Link, RecvBatch, Udp, UdpOptions, wait};
@@ -84,7 +85,7 @@ fn check(there: &mut End, here: &End, next: &mut u32, count: usize, len: usize, 
 fn begin(there: &mut End, here: &End, next: &mut u32, len: usize, run: usize) -> bool {
     let few = 100_000 / len;
     (0..100).any(|_| {
-        there.batch.note_short_of_room();
+        there.batch.note_room(false);
         check(there, here, next, few, len, run);
         there.link.room_bytes().is_some()
     })
@@ -236,7 +237,7 @@ fn four_links_of_a_group_are_flooded_at_a_time_and_who_is_no_more_makes_room() {
         std::thread::sleep(Duration::from_millis(1_010));
         (1..4).for_each(|at| check(&mut theres[at], &heres[at], &mut nexts[at], 8, 1_472, 8));
         // It is not tried again at once.
-        (0..1_000).for_each(|_| theres[4].batch.note_short_of_room());
+        (0..1_000).for_each(|_| theres[4].batch.note_room(false));
         assert!(begin(&mut theres[4], &heres[4], &mut nexts[4], 1_472, 32), "{home}");
         for _ in 0..4 {
             (1..5).for_each(|at| check(&mut theres[at], &heres[at], &mut nexts[at], 360, 1_472, 32));
@@ -244,4 +245,98 @@ fn four_links_of_a_group_are_flooded_at_a_time_and_who_is_no_more_makes_room() {
         }
         assert_eq!(theres[0].link.room_bytes(), None, "{home}");
     }
+}
+
+/// So many turns of one who is flooded so fast that each turn is full. Packets that came from `other`.
+#[cfg(test)]
+fn turns_under_water(
+    there: &mut End,
+    here: &End,
+    other: &End,
+    next: &mut u32,
+    len: usize,
+    turns: usize,
+) -> usize {
+    let (to, of_other) = (there.address(here), other.link.info().local);
+    let mut seen = 0;
+    for _ in 0..turns {
+        flood(here, to, next, 16, len, 1);
+        there.link.recv(&mut there.batch).unwrap();
+        assert_eq!(there.batch.room(), 0, "it was not full");
+        seen += there.batch.drain().filter(|packet| packet.from == of_other).count();
+    }
+    seen
+}
+
+/// A SYN, say, or what lets the link's own sending go on.
+#[test]
+fn others_are_heard_while_a_flood_fills_each_turn() {
+    // What comes by connected socket, and what goes round several.
+    for options in [UdpOptions { striping: false, ..narrow() }, narrow()] {
+        let (mut there, here) = (end(HOMES[0].0, &options), End::new(HOMES[0].1));
+        let (other, mut next) = (End::new(HOMES[0].1), 0);
+        if !begin(&mut there, &here, &mut next, 1_472, 1) {
+            (0..8).for_each(|_| check(&mut there, &here, &mut next, 100, 1_472, 1));
+        }
+        other.send(there.address(&other), &[numbered(0, 100)]);
+        assert_eq!(turns_under_water(&mut there, &here, &other, &mut next, 1_472, 16), 1, "{options:?}");
+    }
+}
+
+/// As a datagram from port 1 of the flooding host, which the second socket is connected to when it is not used.
+#[test]
+fn what_comes_to_the_second_socket_while_a_flood_goes_round_others_keeps_nobody_awake() {
+    let (mut there, mut here) = (end(HOMES[0].0, &narrow()), End::new(HOMES[0].1));
+    ping_pong(&mut there, &mut here, 100);
+    let mut next = 0;
+    assert!(begin(&mut there, &here, &mut next, 1_472, 32));
+    let second = there.link.poll_fds()[1];
+    let stray = match Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)) {
+        Ok(socket) if socket.bind(&SocketAddr::from(([127, 0, 0, 1], 1)).into()).is_ok() => socket,
+        _ => return weft_skip::skipped!("UDP port 1 cannot be had; run as root"),
+    };
+    stray.send_to(&numbered(0, 100), &there.address(&here).into()).unwrap();
+    assert_eq!(wait(&[second], Some(Duration::from_secs(60))).unwrap(), 1);
+    for _ in 0..32 {
+        there.link.recv(&mut there.batch).unwrap();
+        there.batch.drain();
+    }
+    assert!(there.link.room_bytes().is_some(), "it goes on");
+    assert_eq!(wait(&there.link.poll_fds(), Some(Duration::ZERO)).unwrap(), 0);
+}
+
+/// As where a process that was forked keeps copies of them: the kernel goes on giving these what is for the next ones.
+#[test]
+fn a_flood_that_nothing_is_seen_of_ends() {
+    let (mut there, mut here) = (end(HOMES[0].0, &narrow()), End::new(HOMES[0].1));
+    let mut next = 0;
+    assert!(begin(&mut there, &here, &mut next, 1_472, 32));
+    let of_flood = &there.link.poll_fds()[1..];
+    // SAFETY: each is a descriptor of the link, which lives.
+    let copy = |&fd: &i32| unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().unwrap();
+    let kept: Vec<_> = of_flood.iter().map(copy).collect();
+    assert_eq!(kept.len(), 5);
+    (0..100).for_each(|_| check(&mut there, &here, &mut next, 1, 1_472, 1));
+    ping_pong(&mut there, &mut here, 100);
+    assert_eq!(there.link.room_bytes(), None);
+
+    (0..100).any(|_| {
+        there.batch.note_room(false);
+        flood(&here, there.address(&here), &mut next, 64, 1_472, 32);
+        there.link.recv(&mut there.batch).unwrap();
+        there.batch.drain();
+        there.link.room_bytes().is_some()
+    });
+    assert!(there.link.room_bytes().is_some());
+    let begin = Instant::now();
+    while there.link.room_bytes().is_some() {
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        flood(&here, there.address(&here), &mut next, 1, 1_472, 1);
+        there.link.recv(&mut there.batch).unwrap();
+        there.batch.drain();
+    }
+    // Those on their way may be among the first.
+    let to = there.address(&here);
+    flood(&here, to, &mut next, 100, 1_472, 32);
+    take(&mut there, 50);
 }

@@ -48,10 +48,10 @@ fn nobody_dozes_where_what_comes_meanwhile_fills_more_than_a_part_of_the_buffer(
     for (buffer_bytes, is_flood) in [(440_000, true), (439_990, false)] {
         let inflow = Inflow::new(buffer_bytes);
         let arrived = Arrived { packets: 1_500, pieces: 50, bytes: bytes_per_ms };
-        let is_short_of_room = inflow.note(&mut Window::new(AT), arrived, AT + WINDOW);
+        let is_short_of_room = inflow.note(&mut Window::new(AT), arrived, AT + WINDOW) == Some(false);
         assert_eq!((inflow.is_flooded(), is_short_of_room), (is_flood, !is_flood), "{buffer_bytes} bytes");
         inflow.set_buffer_bytes(440_000);
-        assert!(!inflow.note(&mut Window::new(AT), arrived, AT + WINDOW));
+        assert_eq!(inflow.note(&mut Window::new(AT), arrived, AT + WINDOW), Some(true));
         assert!(inflow.is_flooded());
     }
 }

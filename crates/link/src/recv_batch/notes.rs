@@ -11,9 +11,9 @@ impl RecvBatch {
         self.rhythm.note_readable();
     }
 
-    /// So much comes that the kernel has too little room for what it brings while nobody looks: a link that can have more of it does.
-    pub fn note_short_of_room(&mut self) {
-        self.rhythm.note_short_of_room();
+    /// Whether the kernel has room for what comes now while nobody looks. Where it has not, a link that can have more of it does.
+    pub fn note_room(&mut self, has_room: bool) {
+        self.rhythm.note_room(has_room);
     }
 
     /// The link receives by other descriptors from now on ([`crate::Link::poll_fds`]).

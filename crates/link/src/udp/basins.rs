@@ -51,21 +51,26 @@ impl Basins {
     pub(super) fn open_all(
         local: SocketAddr,
         buffer_bytes: usize,
+        gro: bool,
         first: usize,
         floods: usize,
     ) -> io::Result<Vec<Self>> {
         let firsts = (first..).step_by(SOCKETS).take(floods);
         firsts
-            .map(|first| Self::open(local, buffer_bytes, u32::try_from(first).map_err(io::Error::other)?))
+            .map(|first| {
+                Self::open(local, buffer_bytes, gro, u32::try_from(first).map_err(io::Error::other)?)
+            })
             .collect()
     }
 
-    /// Those of one, in which the kernel joins packets as in all of the group: it asks one of these by chance whether it is to.
-    fn open(local: SocketAddr, buffer_bytes: usize, first: u32) -> io::Result<Self> {
+    /// Those of one, in which the kernel joins packets if it does in all of the group: it asks one of these by chance whether it is to.
+    fn open(local: SocketAddr, buffer_bytes: usize, gro: bool, first: u32) -> io::Result<Self> {
         let open = || {
             let socket = options::open(local, Beside::All)?;
             options::enlarge_buffers(&socket, buffer_bytes);
-            options::enable_gro(&socket);
+            if gro {
+                options::enable_gro(&socket);
+            }
             Ok::<_, io::Error>(socket)
         };
         let sockets = [open()?, open()?, open()?, open()?, open()?];
@@ -91,7 +96,12 @@ impl Basins {
 
     /// Whether nothing has come for long.
     pub(super) fn are_idle(&self) -> bool {
-        monotonic_nanos().saturating_sub(self.used_at.load(Ordering::Relaxed)) > IDLE_NS
+        self.are_idle_for(IDLE_NS)
+    }
+
+    /// Whether nothing has come for so many nanoseconds.
+    pub(super) fn are_idle_for(&self, nanos: u64) -> bool {
+        monotonic_nanos().saturating_sub(self.used_at.load(Ordering::Relaxed)) > nanos
     }
 
     /// Packets that found them full, since they were opened.

@@ -71,7 +71,7 @@ pub struct UdpOptions {
     /// gets a connected socket beside the shared one.
     pub direct: bool,
     /// Whether the packets of a peer that floods the link may be striped over four more sockets, where the kernel gives less than 1.5 MiB for what
-    /// comes and who receives tells that this is too little ([`RecvBatch::note_short_of_room`]).
+    /// comes and who receives tells that this is too little ([`RecvBatch::note_room`]).
     pub striping: bool,
     /// Bytes wanted for the kernel's send buffer and for its receive buffer; the kernel may give less.
     pub buffer_bytes: usize,
@@ -168,7 +168,8 @@ impl Udp {
         if count > 1 {
             let floods = if group[0].is_narrow { count.min(FLOODS_MAX) } else { 0 };
             // Where the system has no room for them a flood comes by one socket as else.
-            let basins = Basins::open_all(local, wanted.buffer_bytes, count, floods).unwrap_or_default();
+            let basins =
+                Basins::open_all(local, wanted.buffer_bytes, group[0].gro, count, floods).unwrap_or_default();
             match Group::share(&group[0].socket, count, basins).map(Arc::new) {
                 Ok(all) => group.iter_mut().for_each(|link| link.group = Some(all.clone())),
                 // What joins later would get what is others'.

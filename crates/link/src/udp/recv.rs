@@ -130,6 +130,13 @@ impl Udp {
     /// A peer's packets, which come in runs, from its own socket. What the shared one holds of them came before.
     fn recv_flood(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         let mut count = self.recv_earlier(batch)?;
+        // Others come before it, as it may leave no room for them.
+        if batch.rhythm.is_flood_look_due() {
+            count += self.recv_others(batch)?;
+            if self.direct.mode() != Mode::Flood {
+                return Ok(count);
+            }
+        }
         let (of_flood, _) = self.recv_until_empty(batch)?;
         count += of_flood;
         match batch.rhythm.note_flood(of_flood) {
@@ -139,9 +146,6 @@ impl Udp {
             Flood::GoesOn => {}
             Flood::Ebbed => self.direct.set_mode(Mode::On),
             Flood::Over => self.direct.end(self.local.is_ipv6()),
-        }
-        if batch.rhythm.is_flood_look_due() {
-            count += self.recv_others(batch)?;
         }
         Ok(count)
     }
@@ -192,7 +196,7 @@ impl Udp {
     }
 
     /// Reads the second socket until it is empty, which is told, or the batch full.
-    fn recv_until_empty(&self, batch: &mut RecvBatch) -> io::Result<(usize, bool)> {
+    pub(super) fn recv_until_empty(&self, batch: &mut RecvBatch) -> io::Result<(usize, bool)> {
         let Some(fd) = self.direct.fd() else { return Ok((0, true)) };
         if let Some(from) = batch.origin.known(self.direct.connecting()) {
             return self.recv_run(fd, from, batch);

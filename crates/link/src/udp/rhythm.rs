@@ -119,10 +119,12 @@ impl Rhythm {
         }
     }
 
-    /// The kernel has too little room for what comes.
-    pub(crate) fn note_short_of_room(&mut self) {
-        self.is_short_of_room = self.narrow == 0;
-        self.narrow = self.narrow.saturating_sub(1);
+    /// Whether the kernel has room for what comes now.
+    pub(crate) fn note_room(&mut self, has_room: bool) {
+        self.is_short_of_room = !has_room && self.narrow == 0;
+        if !has_room {
+            self.narrow = self.narrow.saturating_sub(1);
+        }
     }
 
     /// Several sockets are no help, for a while.
@@ -172,6 +174,11 @@ impl Rhythm {
     /// The shared socket holds no more of them.
     pub(crate) fn note_drained(&mut self) {
         self.is_draining = false;
+    }
+
+    /// Whether the present flood, which goes round several sockets, has brought nothing yet.
+    pub(crate) fn is_flood_unseen(&self) -> bool {
+        self.flood_left == u32::MAX
     }
 
     /// The flood brought `count` packets in one turn.
@@ -336,6 +343,19 @@ mod tests {
         assert_eq!(rhythm.note_flood(2), Flood::GoesOn);
         assert!((1..RUN).all(|_| rhythm.note_flood(1) == Flood::GoesOn));
         assert_eq!(rhythm.note_flood(1), Flood::Ebbed);
+    }
+
+    /// Two peers that flood in turns, and much later one that sends a few packets together.
+    #[test]
+    fn that_room_is_short_holds_until_there_is_some() {
+        let mut rhythm = Rhythm::default();
+        rhythm.note_room(false);
+        (0..1_000).for_each(|n| assert!(!rhythm.note_run(peer(n % 2), 2) && !rhythm.is_short_of_room()));
+        rhythm.note_room(true);
+        rhythm.note_run(peer(1), ROW as usize);
+        assert!(!rhythm.is_short_of_room());
+        rhythm.note_room(false);
+        assert!(rhythm.is_short_of_room());
     }
 
     /// Jumbo packets come by one and by two, as the receiver is faster or slower: no reason to connect the socket anew each time.

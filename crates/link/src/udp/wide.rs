@@ -12,6 +12,10 @@ use super::recv::{Arrival, ERRORS_MAX};
 use super::rhythm::Flood;
 use crate::RecvBatch;
 
+/// How long nothing comes by these sockets from the beginning on before it is taken for certain that the kernel has them somewhere else in
+/// its group than was reckoned, as where another process has a copy of earlier ones.
+const DOUBT_NS: u64 = 10_000_000;
+
 /// These sockets.
 #[derive(Clone, Debug)]
 pub(super) struct Wide {
@@ -40,9 +44,10 @@ impl Wide {
         (!self.is_over).then(|| self.basins().room_bytes())
     }
 
-    /// Packets that have found them full since.
+    /// Packets that have found them full since, unless others have them by now.
     pub(super) fn overflows(&self) -> u64 {
-        self.basins().overflows().saturating_sub(self.overflows)
+        let basins = self.basins();
+        if basins.are_for(self.tenure.flood) { basins.overflows().saturating_sub(self.overflows) } else { 0 }
     }
 }
 
@@ -104,7 +109,7 @@ impl Udp {
         self.direct.share_port(true)?;
         // The second socket may be one of the group since it was bound.
         let bound = 1 + usize::from(self.direct.fd().is_some());
-        let basins = Basins::open_all(self.local, self.buffer_bytes, bound, 1);
+        let basins = Basins::open_all(self.local, self.buffer_bytes, self.gro, bound, 1);
         self.direct.share_port(false)?;
         let basins = basins?;
         Group::share(&self.socket, 1, basins).map(Arc::new)
@@ -125,19 +130,24 @@ impl Udp {
         if count > 0 {
             batch.note_course(None);
         }
+        // Others come before it, as it may leave no room for them; and what the second socket got when it was last used.
+        if batch.rhythm.is_flood_look_due() {
+            count += self.recv_others(batch)? + self.recv_until_empty(batch)?.0;
+            if self.direct.mode() != Mode::Wide {
+                return Ok(count);
+            }
+        }
         let (of_flood, _) = self.recv_basins(wide.basins(), batch)?;
         count += of_flood;
         if of_flood > 0 {
             wide.basins().note_used();
         }
-        if batch.course.is_lost() {
+        let is_in_vain = batch.rhythm.is_flood_unseen() && wide.basins().are_idle_for(DOUBT_NS);
+        if batch.course.is_lost() || is_in_vain {
             batch.rhythm.stay_narrow();
             self.end_wide();
         } else if batch.rhythm.note_flood(of_flood) != Flood::GoesOn {
             self.end_wide();
-        }
-        if batch.rhythm.is_flood_look_due() {
-            count += self.recv_others(batch)?;
         }
         Ok(count)
     }
