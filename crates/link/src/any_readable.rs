@@ -1,8 +1,10 @@
 //! One descriptor in place of several.
 
+use std::collections::HashMap;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
@@ -27,6 +29,8 @@ use rustix::io::Errno;
 #[derive(Debug)]
 pub struct AnyReadable {
     epoll: OwnedFd,
+    /// By descriptor; of those that were closed since as well.
+    names: Mutex<HashMap<RawFd, u64>>,
 }
 
 /// Descriptors that one call tells of at most.
@@ -38,36 +42,53 @@ impl AnyReadable {
     /// # Errors
     /// When the process has no descriptor left.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+        Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, names: Mutex::default() })
     }
 
-    /// Adds `fd` under the name `name`. One that is there already stays as it is.
+    /// Adds `fd` under the name `name`. One that is there already has that name from now on.
     ///
     /// # Errors
     /// When it is no descriptor that can be waited for.
     pub fn add(&self, fd: RawFd, name: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd, name, libc::EEXIST)
+        let mut names = self.lock();
+        let is_named = names.get(&fd) == Some(&name);
+        match self.control(libc::EPOLL_CTL_ADD, fd, name) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) && is_named => {}
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
+                self.control(libc::EPOLL_CTL_MOD, fd, name)?;
+            }
+            result => result?,
+        }
+        names.insert(fd, name);
+        Ok(())
     }
 
-    /// Removes `fd`. One that is not there stays away.
+    /// Removes `fd`, if it is there under the name `name`.
     ///
     /// # Errors
-    /// When it is no descriptor.
-    pub fn remove(&self, fd: RawFd) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_DEL, fd, 0, libc::ENOENT)
-    }
-
-    /// `done_before` is what the kernel says where it is so already.
-    fn control(&self, operation: i32, fd: RawFd, name: u64, done_before: i32) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN.cast_unsigned(), u64: name };
-        // SAFETY: the event lives, and a descriptor that is none is refused.
-        if unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &raw mut event) } == 0 {
+    /// What the kernel says, which is nothing as long as this lives.
+    pub fn remove(&self, fd: RawFd, name: u64) -> io::Result<()> {
+        let mut names = self.lock();
+        if names.get(&fd) != Some(&name) {
             return Ok(());
         }
-        match io::Error::last_os_error() {
-            error if error.raw_os_error() == Some(done_before) => Ok(()),
-            error => Err(error),
+        names.remove(&fd);
+        match self.control(libc::EPOLL_CTL_DEL, fd, name) {
+            // It was closed, and another may have the number now.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EBADF | libc::ENOENT)) => Ok(()),
+            result => result,
         }
+    }
+
+    fn control(&self, operation: i32, fd: RawFd, name: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN.cast_unsigned(), u64: name };
+        // SAFETY: the event lives, and a descriptor that is none is refused.
+        let result = unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &raw mut event) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<RawFd, u64>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts the names of those that are readable into `names`, as many as there is room for, and tells how many these are.
@@ -120,13 +141,15 @@ mod tests {
         let mut names = [0; 3];
         assert_eq!(any.ready(&mut names).unwrap(), 2);
         names.sort_unstable();
-        assert_eq!(names, [0, 1, 2], "the first name stays");
+        assert_eq!(names, [0, 2, 3], "the last name counts");
         assert_eq!(any.ready(&mut names[..1]).unwrap(), 1, "there is no more room");
         one.drain();
         assert!(is_readable(), "the other still is");
-        any.remove(other.fd()).unwrap();
+        any.remove(other.fd(), 1).unwrap();
+        assert!(is_readable(), "that is another's name");
+        any.remove(other.fd(), 2).unwrap();
         assert!(!is_readable(), "it is there no more");
-        any.remove(other.fd()).unwrap();
+        any.remove(other.fd(), 2).unwrap();
         any.add(other.fd(), 2).unwrap();
         assert!(is_readable());
         drop(other);

@@ -51,21 +51,26 @@ impl Port {
         let Some(heard) = self.attended.by.get().filter(|_| was_left != until.is_some()) else { return };
         // Descriptors that could be added stay what they are; if not, loops rely on the service thread.
         let _ = match until {
-            Some(_) => self.link.poll_fds().into_iter().try_for_each(|fd| heard.remove(fd)),
+            Some(_) => self.link.poll_fds().into_iter().try_for_each(|fd| heard.remove(fd, self.name())),
             None => self.hear_link(),
         };
     }
 
     /// This descriptor is not the link's any more.
     pub(super) fn hear_no_more(&self, fd: RawFd) -> io::Result<()> {
-        self.attended.by.get().map_or(Ok(()), |heard| heard.remove(fd))
+        self.attended.by.get().map_or(Ok(()), |heard| heard.remove(fd, self.name()))
+    }
+
+    /// What its descriptors are called among those of all ports.
+    fn name(&self) -> u64 {
+        self.index as u64
     }
 
     /// The link's descriptors are among those that are heard, where anybody hears them: a second one may be new.
     pub(super) fn hear_link(&self) -> io::Result<()> {
         let is_left = self.left_until.load(Ordering::Relaxed) > 0;
         let Some(heard) = self.attended.by.get().filter(|_| !is_left) else { return Ok(()) };
-        self.link.poll_fds().into_iter().try_for_each(|fd| heard.add(fd, self.index as u64))
+        self.link.poll_fds().into_iter().try_for_each(|fd| heard.add(fd, self.name()))
     }
 }
 
