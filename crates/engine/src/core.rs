@@ -24,7 +24,7 @@ use crate::table::Table;
 /// The engine without its threads.
 ///
 /// Lock order, outermost first: a port's turn or one of its lanes, one slot, a listener's machine, then the short locks of table, wheel,
-/// waiters, backlog, queue, gathering, followers, service waker, resets, quiet, sides, last settings, each alone.
+/// waiters, backlog, queue, gathering, followers, service waker, resets, quiet, sides, directory, last settings and a link's own, each alone.
 pub(crate) struct Core {
     pub(crate) directory: Directory,
     pub(crate) table: Box<dyn Table<Slot>>,

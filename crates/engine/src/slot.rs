@@ -1,7 +1,7 @@
 //! The table entry of a connection: lock, machine, backlog, waiters.
 //!
 //! Lock order: a slot's `live` lock is taken alone or under a port's turn or lane; never two of them at once. Under it only the
-//! short locks of backlog, waiters and wheel are taken. It is never held across a call of the link, but for
+//! short locks of backlog, waiters, wheel, directory, sides, the quiet list and a link's group are taken. It is never held across a call of the link, but for
 //! a lone answer (see `answer`) and what links are told of peers that come and go, nor while a waiter is woken; a thread of the engine that sleeps may be called.
 //!
 //! Who finds the slot busy leaves its packets in the backlog, and the holder sees to them before it leaves: the hand-over

@@ -50,12 +50,21 @@ impl AnyReadable {
     /// # Errors
     /// When it is no descriptor that can be waited for.
     pub fn add(&self, fd: RawFd, name: u64) -> io::Result<()> {
+        self.add_for(libc::EPOLLIN, fd, name)
+    }
+
+    /// The same, but only errors of `fd` make this readable.
+    pub(crate) fn add_for_errors(&self, fd: RawFd, name: u64) -> io::Result<()> {
+        self.add_for(0, fd, name)
+    }
+
+    fn add_for(&self, events: i32, fd: RawFd, name: u64) -> io::Result<()> {
         let mut names = self.lock();
         let is_named = names.get(&fd) == Some(&name);
-        match self.control(libc::EPOLL_CTL_ADD, fd, name) {
+        match self.control(libc::EPOLL_CTL_ADD, events, fd, name) {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) && is_named => {}
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
-                self.control(libc::EPOLL_CTL_MOD, fd, name)?;
+                self.control(libc::EPOLL_CTL_MOD, events, fd, name)?;
             }
             result => result?,
         }
@@ -73,15 +82,15 @@ impl AnyReadable {
             return Ok(());
         }
         names.remove(&fd);
-        match self.control(libc::EPOLL_CTL_DEL, fd, name) {
+        match self.control(libc::EPOLL_CTL_DEL, 0, fd, name) {
             // It was closed, and another may have the number now.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EBADF | libc::ENOENT)) => Ok(()),
             result => result,
         }
     }
 
-    fn control(&self, operation: i32, fd: RawFd, name: u64) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN.cast_unsigned(), u64: name };
+    fn control(&self, operation: i32, events: i32, fd: RawFd, name: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: events.cast_unsigned(), u64: name };
         // SAFETY: the event lives, and a descriptor that is none is refused.
         let result = unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &raw mut event) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -22,12 +22,12 @@ pub const LONE_BYTES: usize = 256;
 pub type PollFds = SmallVec<[RawFd; POLL_FDS]>;
 
 /// Those of a UDP link whose flood goes round several sockets, and an alarm.
-pub(crate) const POLL_FDS: usize = 8;
+pub(crate) const POLL_FDS: usize = 9;
 
 /// A device that carries CDP packets: three methods and a description.
 ///
 /// Every method takes `&self` and may be called from any thread; memory that a call needs is in the batch, so a
-/// link has no lock on its packet path.
+/// link has no lock on the path of a packet, but for the one that a turn of a striped flood takes.
 pub trait Link: Send + Sync {
     /// Appends the packets that lie ready to `batch` and returns how many; 0 means that nothing was there.
     ///

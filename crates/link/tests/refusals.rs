@@ -1,9 +1,10 @@
 //! What a host says of packets to a UDP port that nobody has.
 
+use std::collections::HashSet;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use weft_link::{Link, RecvBatch, SendBatch, Udp, wait};
+use weft_link::{Link, RecvBatch, SendBatch, Udp, UdpOptions, wait};
 
 #[cfg(test)]
 const HOMES: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
@@ -45,6 +46,39 @@ fn a_refusal_tells_the_target_and_the_head_of_the_packet() {
         link.send(&mut batch).unwrap();
         let expected: [u8; 28] = packet[..28].try_into().unwrap();
         assert_eq!(refusals(&link), [(to, expected)], "{home}");
+    }
+}
+
+/// The kernel lays these into any of the sockets of the address, those for floods among them.
+#[test]
+fn a_group_hears_all_refusals_whether_or_not_it_has_sockets_for_floods() {
+    for (home, buffer_bytes) in HOMES.iter().flat_map(|home| [(home, 208 << 10), (home, 16 << 20)]) {
+        let options = UdpOptions { buffer_bytes, ..UdpOptions::default() };
+        let group = Udp::bind_group(home.parse().unwrap(), 4, &options).unwrap();
+        let targets: Vec<_> = (0..24).map(|_| nobody(home)).collect();
+        for ((_, to), link) in targets.iter().zip(group.iter().cycle()) {
+            let mut batch = SendBatch::new();
+            batch.push_slice(*to, &[7; 100]);
+            link.send(&mut batch).unwrap();
+        }
+        let fds: Vec<_> = group.iter().flat_map(Link::poll_fds).collect();
+        let mut batches: Vec<_> = group.iter().map(|_| RecvBatch::new()).collect();
+        let mut heard = HashSet::new();
+        while heard.len() < targets.len() {
+            let is_ready = wait(&fds, Some(Duration::from_secs(60))).unwrap() > 0;
+            assert!(is_ready, "{home}: {} of {}", heard.len(), targets.len());
+            for (link, batch) in group.iter().zip(&mut batches) {
+                link.recv(batch).unwrap();
+                heard.extend(batch.drain_refusals().map(|refusal| refusal.to));
+            }
+        }
+        assert!(targets.iter().all(|(_, to)| heard.contains(to)));
+        // All is read: who sleeps now sleeps.
+        let is_quiet = (0..100).any(|_| {
+            group.iter().zip(&mut batches).for_each(|(link, batch)| assert_eq!(link.recv(batch).unwrap(), 0));
+            wait(&fds, Some(Duration::from_millis(20))).unwrap() == 0
+        });
+        assert!(is_quiet, "{home}");
     }
 }
 

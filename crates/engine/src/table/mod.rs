@@ -10,7 +10,8 @@
 //! | [`Scheme::Fine`] (paper, figure 8b) | read lock of the link being followed | write lock of the list head | write locks of two consecutive links |
 //! | [`Scheme::Epoch`] | no lock | lock of the shard | lock of the shard |
 //!
-//! Who does what (paper, section 4.2): users insert, receivers only search, only the timer removes. Under every scheme
+//! Who does what in the paper (section 4.2): users insert, receivers only search, only the timer removes. Here whoever ends a connection, or
+//! makes room for another, removes it as well. Under every scheme
 //! each call is safe from any thread; `fine` lets one thread at a time remove, as the paper's one timer does.
 //!
 //! The paper hashes destination port, source node and source port; here the whole 4-tuple, because a node without a

@@ -68,6 +68,7 @@ impl Basins {
         let open = || {
             let socket = options::open(local, Beside::All)?;
             options::enlarge_buffers(&socket, buffer_bytes);
+            options::ask_for_reports(&socket, local.is_ipv6())?;
             if gro {
                 options::enable_gro(&socket);
             }

@@ -1,4 +1,5 @@
-//! CDP over UDP: one socket, many packets per system call, no copies of large packets.
+//! CDP over UDP: many packets per system call, no copies of large packets; one socket, and at need a second one for the peer with whom
+//! packets go to and fro (`direct`), or several for one that floods it (`basins`).
 //!
 //! Sending, a run of packets of one size to one peer is one `sendmsg` whose iovec list names heads and bodies where
 //! they lie; the kernel, or the network card, cuts it into datagrams ([CDP-ENC-5] each holds one packet). Receiving,
@@ -16,6 +17,7 @@ mod options;
 mod origin;
 mod recv;
 mod refusals;
+mod reports;
 mod rhythm;
 mod scatter;
 mod send;
@@ -43,6 +45,7 @@ use group::Group;
 use no_way::NoWay;
 use options::Beside;
 pub(crate) use origin::Origin;
+use reports::Reports;
 pub(crate) use rhythm::Rhythm;
 use splice::Splice;
 use wide::Wide;
@@ -65,7 +68,7 @@ const FLOODS_MAX: usize = 4;
 pub struct UdpOptions {
     /// Whether to let the kernel cut runs of packets (`UDP_SEGMENT`), if it can.
     pub gso: bool,
-    /// Whether to let the kernel join packets that arrive (`UDP_GRO`), if it can.
+    /// Whether to let the kernel join packets that arrive (`UDP_GRO`), if it can; by all sockets of the link.
     pub gro: bool,
     /// Whether a peer with whom single packets go to and fro, or whose packets come in runs that the kernel does not join,
     /// gets a connected socket beside the shared one.
@@ -113,6 +116,8 @@ pub struct Udp {
     gro: bool,
     /// The links that share its address.
     group: Option<Arc<Group>>,
+    /// Of the first of them.
+    reports: Option<Reports>,
     /// Whether its socket holds little of what comes.
     is_narrow: bool,
     /// The sockets that what floods it goes round.
@@ -152,6 +157,8 @@ impl Udp {
     ///
     /// Other processes of the same user may join them, and get nothing; one that opens a link or links of its own is refused.
     ///
+    /// They are to be dropped together: what is for one that is gone before the others, and what goes on to its place, is lost.
+    ///
     /// # Errors
     /// As [`Udp::bind_with`]; and where the system cannot share an address (`SO_REUSEPORT`).
     pub fn bind_group(local: SocketAddr, count: usize, wanted: &UdpOptions) -> io::Result<Vec<Self>> {
@@ -171,7 +178,10 @@ impl Udp {
             let basins =
                 Basins::open_all(local, wanted.buffer_bytes, group[0].gro, count, floods).unwrap_or_default();
             match Group::share(&group[0].socket, count, basins).map(Arc::new) {
-                Ok(all) => group.iter_mut().for_each(|link| link.group = Some(all.clone())),
+                Ok(all) => {
+                    group[0].reports = Reports::of(all.basins());
+                    group.iter_mut().for_each(|link| link.group = Some(all.clone()));
+                }
                 // What joins later would get what is others'.
                 Err(_) => group.iter_mut().for_each(|link| {
                     (link.direct, link.is_narrow) = (Direct::new(false), false);
@@ -201,6 +211,7 @@ impl Udp {
             group_max: AtomicUsize::new(if gso { group_max(&interfaces) } else { 1 }),
             gro,
             group: None,
+            reports: None,
             is_narrow,
             wide: Mutex::default(),
             direct: Direct::new(wanted.direct),
@@ -286,7 +297,8 @@ impl Link for Udp {
 
     fn poll_fds(&self) -> PollFds {
         let of_flood = self.wide().and_then(|wide| wide.fds());
-        [self.fd()].into_iter().chain(self.direct.fd()).chain(of_flood.into_iter().flatten()).collect()
+        let own = [self.fd()].into_iter().chain(self.direct.fd());
+        own.chain(self.reports.as_ref().map(Reports::fd)).chain(of_flood.into_iter().flatten()).collect()
     }
 
     fn room_bytes(&self) -> Option<usize> {

@@ -33,6 +33,11 @@ impl Udp {
     /// Receives until the socket is empty or the batch full; from the peer that has a socket of its own, one packet if
     /// they come one at a time.
     pub(super) fn recv_batch(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        if let Some(reports) = &self.reports
+            && batch.rhythm.is_report_look_due()
+        {
+            reports.read(|refusal| batch.push_refusal(refusal));
+        }
         match self.direct.mode() {
             Mode::Off => {
                 let count = self.recv_shared(batch)?;
@@ -351,7 +356,9 @@ impl Udp {
     #[cold]
     fn read_reports(&self, batch: &mut RecvBatch) {
         self.has_reports.store(false, Ordering::Relaxed);
-        for fd in [Some(self.fd()), self.direct.fd()].into_iter().flatten() {
+        let of_flood = self.wide().map(|wide| wide.basins().fds());
+        let own = [self.fd()].into_iter().chain(self.direct.fd());
+        for fd in own.chain(of_flood.into_iter().flatten()) {
             if refusals::read(fd, |refusal| batch.push_refusal(refusal)) {
                 self.has_reports.store(true, Ordering::Relaxed);
             }

@@ -43,6 +43,7 @@ pub(crate) struct Rhythm {
     /// How many send calls there had been when the last of them came.
     sends: u64,
     turns: u32,
+    report_turns: u32,
     /// Whoever slept on both sockets found one of them readable.
     is_readable: bool,
     weight: u32,
@@ -150,6 +151,13 @@ impl Rhythm {
             self.singles = 0;
         }
         is_flood
+    }
+
+    /// Whether it is time to read what hosts say, where that comes by sockets of others.
+    #[inline]
+    pub(crate) fn is_report_look_due(&mut self) -> bool {
+        self.report_turns = (self.report_turns + 1) % LOOK_EVERY;
+        self.report_turns == 0
     }
 
     /// The partner has a socket of its own, or several, from now on.
