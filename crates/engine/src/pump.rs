@@ -115,7 +115,9 @@ impl Core {
         if connection.is_readable() {
             bits |= Interest::Readable.bit();
         }
-        if !live.is_blocked && connection.is_writable() && gather::has_room(slot, live) {
+        // A send to one that is closing fails at once, whatever is still queued.
+        let has_room = state != State::Established || (!live.is_blocked && gather::has_room(slot, live));
+        if has_room && connection.is_writable() {
             bits |= Interest::Writable.bit();
         }
         if !matches!(state, State::SynSent | State::SynReceived) {

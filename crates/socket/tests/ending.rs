@@ -16,7 +16,7 @@ use std::time::Duration;
 use common::{PATIENCE, Pair, node, wait_until};
 use stopwatch::{Stopwatch, judge};
 use weft_socket::link::{Endpoint, Fault, Faults, Hub, Link, LinkInfo, PollFds, RecvBatch, SendBatch};
-use weft_socket::{ConnectError, EndReason, Node, Options, RecvError};
+use weft_socket::{ConnectError, EndReason, Node, Options, RecvError, SendError};
 
 /// A link that keeps the first packet that it sent, and can send it again.
 #[cfg(test)]
@@ -89,6 +89,37 @@ fn a_thread_that_ends_closes_its_connection() {
     let mut buffer = [0; 16];
     assert_eq!(pair.accepted.recv(&mut buffer), Ok(9));
     assert_eq!(pair.accepted.recv(&mut buffer), Ok(0));
+}
+
+/// Who waits for room in `send` learns at once that another thread closes.
+#[test]
+fn a_blocked_send_ends_when_this_end_closes() {
+    for (options, message) in [(Options::datagram(), 1_000), (Options::stream(), 100_000)] {
+        // Its peer reads nothing.
+        let pair = Pair::over_udp(&options.close_timeout(Duration::from_secs(1)));
+        let message = vec![7; message];
+        thread::scope(|scope| {
+            let sends = scope.spawn(|| {
+                loop {
+                    match pair.connected.send(&message) {
+                        Ok(_) => {}
+                        Err(error) => return error,
+                    }
+                }
+            });
+            wait_until("the send queue is full", || {
+                let before = pair.connected.stats().messages_sent;
+                thread::sleep(Duration::from_millis(100));
+                before > 0 && pair.connected.stats().messages_sent == before
+            });
+            let watch = Stopwatch::start();
+            pair.connected.close_start();
+            let failed = sends.join().unwrap();
+            assert!(matches!(failed, SendError::Closed), "{failed:?}");
+            assert!(watch.ran() < Duration::from_secs(3), "{:?}", watch.ran());
+        });
+        pair.connected.abort();
+    }
 }
 
 /// [CDP-ST-C] A node that ends stays in QUIET until a peer whose FIN it acknowledged may be believed to know: for some RTOs,

@@ -27,6 +27,10 @@ impl Connection {
                 self.receiver.discard();
                 self.receiver.request_ack();
                 self.sender.queue_fin();
+                // who waits for room learns that nothing more is taken
+                if self.blocked.take().is_some() {
+                    self.raise(Event::Writable);
+                }
                 // [CDP-KA-6] keep-alive does not run outside ESTABLISHED
                 self.stop_keep_alive();
             }
