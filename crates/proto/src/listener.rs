@@ -204,6 +204,8 @@ impl Listener {
         let sealed = cookie::is_sealed(echo);
         let irs = packet.seq(sealed) - 1;
         match self.keys.check(now, packet.flow(), irs, packet.header().ack, echo) {
+            // [CDP-TLV-6]
+            Ok(_) if tlvs.unknown_critical.is_some() => Verdict::Drop,
             Ok(proved) => {
                 self.ready += 1;
                 let secret = Secret { iss: proved.iss, ..secret };

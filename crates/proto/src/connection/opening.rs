@@ -79,7 +79,9 @@ impl Connection {
 
     pub(super) fn handle_in_syn_sent(&mut self, now: Instant, packet: Packet) {
         match packet.kind() {
-            Kind::SynAck if packet.header().ack == (self.iss + 1).low32() => self.handle_syn_ack(now, packet),
+            Kind::SynAck if packet.header().ack == (self.iss + 1).low32() => {
+                self.handle_syn_ack(now, &packet);
+            }
             Kind::Syn => self.handle_simultaneous_syn(now, packet),
             Kind::EchoReset => self.handle_refusal(now, &packet),
             // [CDP-ST-50] an RST|ACK means nothing here
@@ -93,13 +95,9 @@ impl Connection {
     }
 
     /// [CDP-ST-10] Take over the options, send ACK with the COOKIE if one came, go on with the SYN timer.
-    fn handle_syn_ack(&mut self, now: Instant, packet: Packet) {
+    fn handle_syn_ack(&mut self, now: Instant, packet: &Packet) {
         let theirs = packet.tlvs();
-        // [CDP-SYN-6] [CDP-TLV-5] a refused SYN|ACK fails the connect
-        if let Some((reason, detail)) = open::refusal(&self.config, &theirs) {
-            self.control.echo = Some(Box::new((packet, reason, detail)));
-            self.advance(Happening::Refused);
-            self.end(now, Error::Refused(reason));
+        if self.refuse_answer(now, packet) {
             return;
         }
         self.irs = packet.seq(false);
@@ -122,6 +120,15 @@ impl Connection {
         self.timers.set(Timer::SynGiveUp, now + self.config.syn_time);
         self.begin_established(now);
         self.raise(Event::Connected);
+    }
+
+    /// [CDP-SYN-6] [CDP-TLV-5] Whether this SYN|ACK is to be refused, which fails the connect.
+    fn refuse_answer(&mut self, now: Instant, packet: &Packet) -> bool {
+        let Some((reason, detail)) = open::refusal(&self.config, &packet.tlvs()) else { return false };
+        self.control.echo = Some(Box::new((packet.clone(), reason, detail)));
+        self.advance(Happening::Refused);
+        self.end(now, Error::Refused(reason));
+        true
     }
 
     /// [CDP-ST-11] Both ends opened at once: send SYN|ACK.
@@ -158,13 +165,16 @@ impl Connection {
             }
             // [CDP-ST-18] the answer to our half of a simultaneous open
             Kind::SynAck if self.active && packet.seq(false) == self.irs && acks_ours => {
+                if self.refuse_answer(now, packet) {
+                    return;
+                }
                 self.sender.raise_edge(self.iss + 1 + u64::from(header.window));
                 self.advance(Happening::SynAck);
                 self.open_is_over(now);
                 self.receiver.request_ack();
             }
             // [CDP-ST-K] its sender has our number, which that of the SYN need not have
-            Kind::SynAck if self.active && acks_ours => self.handle_syn_ack(now, packet.clone()),
+            Kind::SynAck if self.active && acks_ours => self.handle_syn_ack(now, packet),
             Kind::SynAck => self.stats.unexpected += 1,
             Kind::EchoReset => self.handle_echo_reset_in_syn_received(now, packet),
             Kind::Reset => self.handle_reset_in_syn_received(now, packet),
@@ -174,6 +184,9 @@ impl Connection {
             Kind::Data | Kind::Ack | Kind::Pin | Kind::Fin => {
                 if !self.receiver.place(packet.seq(self.agreed.sealed)).is_current() {
                     self.stats.not_current += 1;
+                    return;
+                }
+                if header.kind != Kind::Data && self.drop_unknown(packet) {
                     return;
                 }
                 // [CDP-ST-16] into the accept queue, then as in ESTABLISHED

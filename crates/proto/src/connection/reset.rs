@@ -16,6 +16,9 @@ impl Connection {
             self.stats.not_current += 1;
             return;
         }
+        if self.drop_unknown(packet) {
+            return;
+        }
         // [CDP-ST-13] the error by REASON, ECONNREFUSED if none
         let reason = reason_of(packet);
         self.result.reason = Some(reason);
@@ -43,6 +46,9 @@ impl Connection {
 
     /// [CDP-ST-19] Drop the embryo; an active end tells its user.
     fn refuse_embryo(&mut self, now: Instant, packet: &Packet) {
+        if self.drop_unknown(packet) {
+            return;
+        }
         let reason = reason_of(packet);
         self.result.reason = Some(reason);
         self.advance(Happening::Reset);
@@ -84,12 +90,22 @@ impl Connection {
         self.accept_reset(now, packet);
     }
 
+    /// [CDP-TLV-6] Whether a packet whose numbers are right has an unknown critical TLV, and is dropped for that.
+    pub(super) fn drop_unknown(&mut self, packet: &Packet) -> bool {
+        let is_unknown = packet.tlvs().unknown_critical.is_some();
+        self.stats.unexpected += u64::from(is_unknown);
+        is_unknown
+    }
+
     fn has_honest_ack(&self, packet: &Packet) -> bool {
         rebuild(self.sender.una(), self.sender.nxt(), packet.header().ack) != Acknowledgement::False
     }
 
     /// [CDP-RST-4] An RST is not answered.
     fn accept_reset(&mut self, now: Instant, packet: &Packet) {
+        if self.drop_unknown(packet) {
+            return;
+        }
         let reason = reason_of(packet);
         match self.state {
             // [CDP-ST-27] readable data stays, then the error

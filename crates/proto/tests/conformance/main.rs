@@ -3,6 +3,7 @@
 //! The peer follows a script and knows nothing that is not on the wire, so each test can be read beside the
 //! sentence it cites.
 
+mod critical;
 mod data;
 mod ending;
 mod messages;
