@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock, RwLockWriteGuard};
 
 use crate::boundary::Failure;
 use crate::entry::Entry;
@@ -24,32 +24,70 @@ pub(crate) enum Named {
 #[derive(Default)]
 struct Table {
     entries: HashMap<c_int, Named>,
+    /// How many more are promised to those that hold a [`Place`].
+    promised: usize,
     last: c_int,
 }
+
+/// A descriptor that is there for whoever holds this.
+pub(crate) struct Place(());
 
 static TABLE: LazyLock<RwLock<Table>> = LazyLock::new(RwLock::default);
 
 impl Table {
-    fn insert(&mut self, named: Named) -> Option<c_int> {
-        if self.entries.len() >= usize::try_from(CDP_DESCRIPTORS_MAX).unwrap_or(usize::MAX) {
-            return None;
-        }
+    /// Whether one more may be promised, and now is.
+    fn promise(&mut self) -> bool {
+        let most = usize::try_from(CDP_DESCRIPTORS_MAX).unwrap_or(usize::MAX);
+        let is_free = self.entries.len() + self.promised < most;
+        self.promised += usize::from(is_free);
+        is_free
+    }
+
+    /// The number of one that was promised.
+    fn insert(&mut self, named: Named) -> c_int {
         loop {
             self.last = if self.last >= CDP_DESCRIPTORS_MAX { 1 } else { self.last + 1 };
             if !self.entries.contains_key(&self.last) {
                 self.entries.insert(self.last, named);
-                return Some(self.last);
+                return self.last;
             }
         }
     }
 }
 
+impl Place {
+    /// EMFILE if no descriptor is left.
+    pub(crate) fn reserve() -> Result<Self, Failure> {
+        if write().promise() {
+            Ok(Self(()))
+        } else {
+            let full = format!("{CDP_DESCRIPTORS_MAX} descriptors are open; close some");
+            Err(Failure::new(libc::EMFILE, full))
+        }
+    }
+
+    /// Gives `named` the descriptor.
+    pub(crate) fn fill(self, named: Named) -> c_int {
+        let mut table = write();
+        table.promised -= 1;
+        std::mem::forget(self);
+        table.insert(named)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        write().promised -= 1;
+    }
+}
+
+fn write() -> RwLockWriteGuard<'static, Table> {
+    TABLE.write().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Gives `named` a descriptor; EMFILE if there is none left.
 pub(crate) fn insert(named: Named) -> Result<c_int, Failure> {
-    let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
-    table.insert(named).ok_or_else(|| {
-        Failure::new(libc::EMFILE, format!("{CDP_DESCRIPTORS_MAX} descriptors are open; close some"))
-    })
+    Ok(Place::reserve()?.fill(named))
 }
 
 fn bad(descriptor: c_int, what: &str) -> Failure {
@@ -74,7 +112,7 @@ pub(crate) fn node(descriptor: c_int) -> Result<Arc<OpenNode>, Failure> {
 
 /// Frees `descriptor` if it still names `entry`; of several that try, one is told `true`.
 pub(crate) fn remove(descriptor: c_int, entry: &Arc<Entry>) -> bool {
-    let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
+    let mut table = write();
     let is_same =
         matches!(table.entries.get(&descriptor), Some(Named::Socket(other)) if Arc::ptr_eq(entry, other));
     if is_same {
@@ -86,7 +124,7 @@ pub(crate) fn remove(descriptor: c_int, entry: &Arc<Entry>) -> bool {
 /// Frees the descriptor of a node.
 pub(crate) fn remove_node(descriptor: c_int) -> Result<Arc<OpenNode>, Failure> {
     let node = node(descriptor)?;
-    TABLE.write().unwrap_or_else(PoisonError::into_inner).entries.remove(&descriptor);
+    write().entries.remove(&descriptor);
     Ok(node)
 }
 
@@ -98,4 +136,19 @@ pub(crate) fn nodes() -> Vec<Arc<OpenNode>> {
         Named::Socket(_) => None,
     });
     nodes.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that is promised is nobody else's, and one that is not used is given back.
+    #[test]
+    fn no_more_are_promised_than_there_are() {
+        let mut table = Table::default();
+        let most = usize::try_from(CDP_DESCRIPTORS_MAX).unwrap();
+        assert_eq!((0..2 * most).filter(|_| table.promise()).count(), most);
+        table.promised -= 1;
+        assert!(table.promise() && !table.promise());
+    }
 }

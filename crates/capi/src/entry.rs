@@ -8,7 +8,7 @@ use weft_socket::{ConnectError, Listener, Node, Readiness, Service, Socket};
 
 use crate::addr::CdpAddr;
 use crate::boundary::Failure;
-use crate::descriptors::{self, Named};
+use crate::descriptors::{Named, Place};
 use crate::node;
 use crate::options::{self, Values};
 use crate::socket::{CDP_DATAGRAM, CDP_STREAM};
@@ -156,6 +156,8 @@ impl Entry {
                 return Err(Failure::invalid("the socket does not listen; call cdp_listen first"));
             }
         };
+        // What has been accepted would be closed again if there were no descriptor for it.
+        let place = Place::reserve()?;
         let socket = listener.accept()?;
         let values = self.lock().values.clone();
         socket.set_nonblocking(values.get(options::NONBLOCK) != 0);
@@ -164,7 +166,7 @@ impl Entry {
         let port = socket.local_address().port.get();
         let state = State::Connected(socket.clone());
         let entry = Self::new(self.node.clone(), self.service, state, port, values);
-        Ok((descriptors::insert(Named::Socket(entry))?, socket))
+        Ok((place.fill(Named::Socket(entry)), socket))
     }
 
     /// Connects; waits for the result unless the socket does not wait.

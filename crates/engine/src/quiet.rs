@@ -10,28 +10,45 @@ use crate::core::Core;
 use crate::outbox::Outbox;
 use crate::slot::Slot;
 
-/// Entries in the order in which they became quiet. One that went earlier is only noticed when it is the oldest.
+/// Entries in the order in which they became quiet. Ones that went earlier are noticed when they are the oldest, or when the list has
+/// twice as many as there were of late: each keeps the memory of what went.
 #[derive(Debug)]
 pub(crate) struct QuietList<T> {
     most: usize,
-    oldest_first: SpinLock<VecDeque<Weak<T>>>,
+    entries: SpinLock<Entries<T>>,
 }
+
+#[derive(Debug)]
+struct Entries<T> {
+    oldest_first: VecDeque<Weak<T>>,
+    /// How many may be there before it is looked which of them went.
+    sweep_at: usize,
+}
+
+/// So many are not worth a look.
+const SWEEP_MIN: usize = 64;
 
 impl<T> QuietList<T> {
     /// A list of at most `most` entries, and of one at least.
     pub(crate) fn new(most: usize) -> Self {
-        Self { most: most.max(1), oldest_first: SpinLock::default() }
+        let entries = Entries { oldest_first: VecDeque::new(), sweep_at: SWEEP_MIN };
+        Self { most: most.max(1), entries: SpinLock::new(entries) }
     }
 
     /// Adds an entry. Gives back the oldest, which is another one, if there are too many now.
     pub(crate) fn push(&self, entry: &Arc<T>) -> Option<Arc<T>> {
-        let mut list = self.oldest_first.lock();
-        list.push_back(Arc::downgrade(entry));
-        while list.front().is_some_and(|oldest| oldest.strong_count() == 0) {
-            list.pop_front();
+        let mut entries = self.entries.lock();
+        let Entries { oldest_first, sweep_at } = &mut *entries;
+        oldest_first.push_back(Arc::downgrade(entry));
+        while oldest_first.front().is_some_and(|oldest| oldest.strong_count() == 0) {
+            oldest_first.pop_front();
         }
-        let oldest = if list.len() > self.most { list.pop_front() } else { None };
-        drop(list);
+        if oldest_first.len() >= *sweep_at {
+            oldest_first.retain(|entry| entry.strong_count() > 0);
+            *sweep_at = (2 * oldest_first.len()).max(SWEEP_MIN);
+        }
+        let oldest = if oldest_first.len() > self.most { oldest_first.pop_front() } else { None };
+        drop(entries);
         oldest?.upgrade()
     }
 }
@@ -69,6 +86,18 @@ mod tests {
         let fresh: Vec<Arc<u32>> = (10..14).map(Arc::new).collect();
         let pushed: Vec<_> = fresh.iter().map(|entry| list.push(entry).map(|oldest| *oldest)).collect();
         assert_eq!(pushed, [None, None, None, Some(10)]);
+    }
+
+    /// As where a program keeps the handle of one that it closed long ago.
+    #[test]
+    fn one_that_stays_keeps_nobody_elses_memory() {
+        let list = QuietList::new(65_536);
+        let stays = Arc::new(0);
+        list.push(&stays);
+        for _ in 0..10_000 {
+            list.push(&Arc::new(1));
+            assert!(list.entries.lock().oldest_first.len() <= SWEEP_MIN);
+        }
     }
 
     /// [CDP-LIM-12] An engine keeps a bounded number of connections in QUIET, and frees the oldest first.

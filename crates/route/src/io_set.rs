@@ -12,6 +12,8 @@ use weft_base::Instant;
 pub const LOSSES_MAX: u32 = 3;
 /// Members of a set at most: what an IOSET TLV holds.
 pub const MEMBERS_MAX: usize = 16;
+/// The shortest one that may be asked for.
+const PROBE_INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// Time between two probes of a demoted member (IO_PROBE of section 12).
 pub const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 /// Answers in a row after which a demoted member counts as well again (CDP-IO-6).
@@ -72,9 +74,9 @@ impl IoSet {
         }
     }
 
-    /// Sets the time between two probes of a demoted member (IO_PROBE).
-    pub const fn set_probe_interval(&mut self, interval: Duration) {
-        self.probe_interval = interval;
+    /// Sets the time between two probes of a demoted member (IO_PROBE), of a millisecond at least.
+    pub fn set_probe_interval(&mut self, interval: Duration) {
+        self.probe_interval = interval.max(PROBE_INTERVAL_MIN);
     }
 
     /// How many members there are.

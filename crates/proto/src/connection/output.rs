@@ -272,6 +272,8 @@ impl Connection {
         let acknowledged = self.receiver.ack_number(self.holds_fin());
         header.window = self.receiver.grant(acknowledged);
         header.ack = acknowledged.low32();
+        // [CDP-CC-4] a probe may go before the acknowledgement that is due
+        header.ece = kind == Kind::Pin && self.receiver.take_echo();
         header
     }
 

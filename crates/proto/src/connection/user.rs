@@ -65,7 +65,10 @@ impl Connection {
                 if bytes > limit {
                     return Err(SendError::TooBig(limit));
                 }
-                (self.has_room(bytes).then_some(bytes), bytes)
+                // one that needs the queue for itself would never find it empty while shorter ones go in
+                let longest = self.blocked.map_or(0, NonZeroUsize::get);
+                let waits = longest > self.config.send_bytes && bytes < longest;
+                ((!waits && self.has_room(bytes)).then_some(bytes), if waits { longest } else { bytes })
             }
             Service::Stream => {
                 let room = self.config.send_bytes.saturating_sub(self.sender.buffered()).min(bytes);

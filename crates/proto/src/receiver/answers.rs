@@ -93,6 +93,11 @@ impl Receiver {
     pub(crate) fn acknowledged(&mut self) -> bool {
         self.ack_due = AckDue::No;
         self.dat_since_ack = 0;
+        self.take_echo()
+    }
+
+    /// Whether a packet that goes now must carry ECE, which the next one need not then (CDP-CC-4).
+    pub(crate) fn take_echo(&mut self) -> bool {
         std::mem::take(&mut self.ece_due)
     }
 

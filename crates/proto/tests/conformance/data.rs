@@ -137,6 +137,20 @@ fn congestion_marks_are_echoed_once() {
     assert_eq!(script.own.stats(script.now).ce_received, 1);
 }
 
+/// [CDP-CC-4] A probe that goes before the acknowledgement carries ECE, and that one does not.
+#[test]
+fn a_probe_echoes_a_congestion_mark() {
+    let mut script = Script::client(&datagrams());
+    script.now = script.own.poll_timeout().expect("the keep-alive");
+    let marked = Header { ce: true, eom: true, ..script.header(Kind::Data) };
+    let marked = script.data_with(marked, b"marked");
+    script.own.handle_timeout(script.now);
+    let sent = script.hear(marked);
+    assert_eq!(kinds(&sent), [Kind::Pin, Kind::Ack]);
+    let echoes: Vec<_> = sent.iter().map(|packet| packet.header().ece).collect();
+    assert_eq!((echoes, sent[1].tlvs().ce_count), (vec![true, false], Some(1)));
+}
+
 /// [CDP-CC-5] A sender that sees ECE reacts as to one loss, once per round trip.
 #[test]
 fn an_echo_of_congestion_shrinks_the_window_once() {

@@ -108,6 +108,16 @@ fn the_default_of_the_file_comes_back_after_three_answers() {
     assert_eq!((set.default_member(), set.is_demoted(0), set.next_probe()), (0, false, None));
 }
 
+/// Who probes without a pause would never come to an end.
+#[test]
+fn a_member_is_due_once_at_a_time() {
+    let mut set = IoSet::new(2, 0);
+    set.set_probe_interval(Duration::ZERO);
+    lose_default(&mut set, at(10));
+    let now = set.next_probe().unwrap();
+    assert_eq!((set.poll_probe(now), set.poll_probe(now)), (Some(0), None));
+}
+
 #[test]
 fn an_answer_that_was_not_asked_for_counts_for_nothing() {
     let mut set = IoSet::new(2, 0);

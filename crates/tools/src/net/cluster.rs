@@ -14,7 +14,7 @@ use weft_socket::{Address, LoadError, OpenError, Target as SocketTarget, load_cl
 use super::{NodeFlags, told};
 use crate::exit::{Code, Failure, cause};
 use crate::target::Target;
-use crate::units::parse_duration;
+use crate::units::parse_wait;
 
 /// The variable that names a cluster file.
 const VARIABLE: &str = "WEFT_CLUSTER";
@@ -35,7 +35,7 @@ pub struct ClusterFlags {
     pub cluster: ClusterChoice,
 
     /// Time between two probes of an I/O node that was left because it lost packets [default: 5s]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_wait)]
     pub io_probe: Option<Duration>,
 }
 

@@ -230,6 +230,22 @@ fn a_refused_message_is_called_for_when_it_fits() {
     assert_eq!(pair.client.send(&[3; 20_000]), Ok(20_000));
 }
 
+/// A thread that sends short messages does not keep another from sending one that is longer than the queue.
+#[test]
+fn a_message_longer_than_the_queue_has_its_turn() {
+    let server = Config::new(Service::Datagram, 1_444);
+    let mut pair = Pair::open(&Config { send_bytes: 10_000, ..server.clone() }, &server);
+    events(&mut pair.client);
+    pair.client.send(&[1; 1_000]).unwrap();
+    assert_eq!(pair.client.send(&[2; 20_000]), Err(SendError::WouldBlock));
+    assert_eq!(pair.client.send(&[1; 1_000]), Err(SendError::WouldBlock), "there would be room");
+    assert_eq!(events(&mut pair.client), []);
+    pair.settle();
+    pair.run(MS, false);
+    assert_eq!(events(&mut pair.client), [Event::Writable], "for the longer one");
+    assert_eq!(pair.client.send(&[2; 20_000]), Ok(20_000));
+}
+
 /// [CDP-LIM-8] Messages in a packet that is still being filled count against the send queue.
 #[test]
 fn an_open_packet_counts_against_the_send_queue() {
