@@ -50,6 +50,16 @@ impl Target {
     }
 }
 
+impl Target {
+    /// Where its packets go, for people: `UDP 10.0.0.1:64064` where that is known.
+    pub(crate) fn underlay(&self) -> String {
+        match self {
+            Self::Address(address) => format!("the UDP port of node {}", address.node),
+            Self::Underlay { at, .. } | Self::Both { at, .. } => format!("UDP {}", UnderlayText(*at)),
+        }
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -51,7 +51,7 @@ pub fn main() -> ExitCode {
             return match printed {
                 _ if error.use_stderr() => ExitCode::from(Code::Usage.number()),
                 Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                    let unwritten = Failure::destination("standard output", &error);
+                    let unwritten = Failure::output(&error);
                     say::failure(&unwritten);
                     unwritten.into()
                 }
@@ -60,6 +60,9 @@ pub fn main() -> ExitCode {
         }
     };
     let result = run(&line.command).and_then(|()| say::remarks());
+    if signal::has_served() {
+        return ExitCode::SUCCESS;
+    }
     if signal::was_interrupted() {
         // The user knows; whatever failed only follows from it.
         let failure = Failure::new(Code::Interrupted, "interrupted", "");

@@ -145,7 +145,7 @@ fn transfer() -> (Fact, bool) {
             true,
         ),
         Err(why) => {
-            let remedy = "packets do not pass between 127.0.0.1 and itself; look for a firewall rule for UDP";
+            let remedy = "packets do not pass between 127.0.0.1 and itself; see that the interface lo is up (`ip link set lo up`), and for a firewall rule for UDP";
             (fact(name, why.to_string(), Verdict::Poor, Some(remedy)), false)
         }
     }

@@ -125,6 +125,13 @@ impl Failure {
         Self::new(Code::Destination, format!("cannot write {path:?}: {}", cause(error)), next)
     }
 
+    /// Standard output that could not be written.
+    #[must_use]
+    pub fn output(error: &io::Error) -> Self {
+        let what = format!("cannot write to standard output: {}", cause(error));
+        Self::new(Code::Destination, what, "make room where it goes, and repeat the command")
+    }
+
     /// A source that could not be read.
     #[must_use]
     pub fn source(path: &str, error: &io::Error) -> Self {

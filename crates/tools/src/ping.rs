@@ -13,7 +13,7 @@ use weft_socket::{ConnectError, EndReason, RecvError, Socket};
 use crate::exit::{Code, Failure};
 use crate::net::{self, NodeFlags, PeerFlags, Reached, SocketFlags};
 use crate::target::Target;
-use crate::units::{self, parse_bytes, parse_duration};
+use crate::units::{self, parse_bytes, parse_duration, parse_wait, parse_within};
 use crate::{say, signal};
 
 /// Largest message, in bytes.
@@ -39,7 +39,7 @@ pub struct Args {
     size: u64,
 
     /// Round trips to make [default: until Ctrl-C, or 10000 with --flood or --spin]
-    #[arg(long, short, value_name = "N", value_parser = parse_count)]
+    #[arg(long, short, value_name = "N", value_parser = |text: &str| parse_within(text, 1, u64::MAX))]
     count: Option<u64>,
 
     /// Time from one round trip to the next
@@ -55,7 +55,7 @@ pub struct Args {
     spin: bool,
 
     /// How long to wait for an answer
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_wait)]
     timeout: Duration,
 
     /// Print the summary as JSON
@@ -68,11 +68,6 @@ pub struct Args {
     node: NodeFlags,
     #[command(flatten)]
     socket: SocketFlags,
-}
-
-fn parse_count(text: &str) -> Result<u64, String> {
-    let count = text.parse().ok().filter(|count| *count > 0);
-    count.ok_or_else(|| format!("{text:?} is no number of round trips; give 1 or more"))
 }
 
 /// The result of a series of round trips.
@@ -188,7 +183,7 @@ impl<'a> Series<'a> {
         if count == u64::MAX && !self.histogram.is_empty() {
             return Ok(());
         }
-        let what = format!("interrupted after {} round trips", self.histogram.len());
+        let what = format!("interrupted after {}", round_trips(self.histogram.len()));
         Err(Failure::new(Code::Interrupted, what, ""))
     }
 
@@ -286,11 +281,19 @@ fn wait_until(at: Instant, stop: &AtomicBool) {
     }
 }
 
+fn round_trips(count: u64) -> String {
+    format!("{count} round trip{}", if count == 1 { "" } else { "s" })
+}
+
 fn print(summary: &Summary) {
     let time = |micros: f64| units::duration(Duration::from_secs_f64(micros / 1e6));
     say::line(&format!(
-        "\n{} round trips of {} bytes ({}), {} of {} packets sent again",
-        summary.count, summary.size_bytes, summary.mode, summary.retransmitted, summary.packets_sent
+        "\n{} of {} bytes ({}), {} of {} packets sent again",
+        round_trips(summary.count),
+        summary.size_bytes,
+        summary.mode,
+        summary.retransmitted,
+        summary.packets_sent
     ));
     say::line(&format!(
         "min {}  mean {}  p50 {}  p90 {}  p99 {}  p99.9 {}  max {}",

@@ -1,6 +1,7 @@
 //! `weft recv`: takes what `weft send` sends.
 
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -102,9 +103,14 @@ impl Listening {
 /// Whatever keeps it from listening, and with `--once` whatever befell the transfer.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let style = &Style::choose(args.json, args.quiet);
-    // If that fails and it is not there either, opening it says so.
-    let _ = fs::create_dir(&args.dir);
-    let destination = Arc::new(Destination::open(&args.dir, args.overwrite)?);
+    let made = fs::create_dir(&args.dir);
+    let destination = Destination::open(&args.dir, args.overwrite).map_err(|failure| match made {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Failure::destination(&args.dir.to_string_lossy(), &error)
+        }
+        _ => failure,
+    })?;
+    let destination = Arc::new(destination);
     let local = LocalNode::open(&args.node, Role::Server, "recv")?;
     let options =
         args.socket.options(Service::Stream).recv_timeout(args.silence).send_timeout(transfer::LOOK_INTERVAL);
@@ -120,6 +126,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         local.shutdown();
         return result;
     }
+    signal::serves();
     let running = Arc::new(AtomicUsize::new(0));
     loop {
         let socket = listener.accept().map_err(|e| net::accept_failure(&e))?;

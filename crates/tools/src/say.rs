@@ -17,7 +17,7 @@ pub fn line(text: &str) {
     if error.kind() == io::ErrorKind::BrokenPipe {
         std::process::exit(0);
     }
-    let unwritten = Failure::destination("standard output", &error);
+    let unwritten = Failure::output(&error);
     failure(&unwritten);
     std::process::exit(unwritten.code.number().into());
 }
@@ -48,9 +48,7 @@ pub fn event(value: &impl Serialize) {
 /// That standard output could not be written.
 pub fn remarks() -> Result<(), Failure> {
     match REMARKS_END.get() {
-        Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::destination("standard output", error))
-        }
+        Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::output(error)),
         _ => Ok(()),
     }
 }

@@ -23,18 +23,36 @@ pub fn was_interrupted() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
-/// Runs `farewell` when the user interrupts the program, and ends it with [`Code::Interrupted`] unless it ends by itself
-/// soon after.
+/// Whether the program serves until it is told to end.
+static SERVES: AtomicBool = AtomicBool::new(false);
+/// Whether it was told so.
+static TERMINATED: AtomicBool = AtomicBool::new(false);
+
+/// The program is one that serves until it is told to end: SIGTERM, as a service manager sends it, is no failure.
+pub fn serves() {
+    SERVES.store(true, Ordering::SeqCst);
+}
+
+/// Whether the program has ended as it is meant to, by a SIGTERM.
+#[must_use]
+pub fn has_served() -> bool {
+    SERVES.load(Ordering::SeqCst) && TERMINATED.load(Ordering::SeqCst)
+}
+
+/// Runs `farewell` when the user interrupts the program, and ends it with [`Code::Interrupted`], or well if it [`serves`] and got
+/// a SIGTERM, unless it ends by itself soon after.
 ///
 /// Where signals cannot be caught, the operating system's way of ending the program stays.
 pub fn on_interrupt(farewell: impl FnOnce() + Send + 'static) {
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return };
     let waiter = thread::Builder::new().name("weft-signals".into()).spawn(move || {
-        if signals.forever().next().is_some() {
+        if let Some(signal) = signals.forever().next() {
+            TERMINATED.store(signal == SIGTERM, Ordering::SeqCst);
             INTERRUPTED.store(true, Ordering::SeqCst);
             farewell();
             thread::sleep(GRACE);
-            std::process::exit(i32::from(Code::Interrupted.number()));
+            let status = if has_served() { 0 } else { Code::Interrupted.number() };
+            std::process::exit(status.into());
         }
     });
     drop(waiter);

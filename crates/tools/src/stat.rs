@@ -7,7 +7,7 @@ use serde_json::Value;
 use weft_socket::stat::{self, Detail};
 
 use crate::exit::{Code, Failure, cause};
-use crate::units::{self, parse_duration};
+use crate::units::{self, parse_wait};
 use crate::{fibers, io_node, net, say};
 
 /// Show the connections and counters of running nodes
@@ -32,7 +32,7 @@ pub struct Args {
     pub(crate) json: bool,
 
     /// Repeat after this time, until Ctrl-C
-    #[arg(long, short, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, short, value_name = "TIME", value_parser = parse_wait)]
     watch: Option<Duration>,
 }
 

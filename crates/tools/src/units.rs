@@ -1,5 +1,8 @@
 //! Amounts as people write and read them: bytes, rates, durations.
 
+use std::fmt::Display;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Bytes with a binary unit and three significant figures, such as `1.50 MiB`.
@@ -122,6 +125,34 @@ pub fn parse_wait(text: &str) -> Result<Duration, String> {
         Duration::ZERO => Err(format!("{text:?} is no time to wait; give one such as 1.5s or 200ms")),
         wait => Ok(wait),
     }
+}
+
+/// Reads an address such as `127.0.0.1:64064` or `[::1]:64064`.
+///
+/// # Errors
+/// A sentence that names the text and what would be accepted.
+pub fn parse_socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        let v6 =
+            if text.parse::<std::net::Ipv6Addr>().is_ok() { format!("[{text}]") } else { text.to_owned() };
+        match v6.trim_matches(['[', ']']).parse::<IpAddr>() {
+            Ok(_) => format!("{text:?} has no UDP port; give it too, such as {v6}:64064, or {v6}:0 for any"),
+            Err(_) => format!("{text:?} is no IP address with a UDP port; give one such as 127.0.0.1:64064"),
+        }
+    })
+}
+
+/// Reads a whole number from `least` to `most`.
+///
+/// # Errors
+/// A sentence that names the text and what would be accepted.
+pub fn parse_within<T: FromStr + PartialOrd + Display + Copy>(
+    text: &str,
+    least: T,
+    most: T,
+) -> Result<T, String> {
+    let number = text.parse().ok().filter(|number| (&least..=&most).contains(&number));
+    number.ok_or_else(|| format!("{text:?} is not possible here; give a whole number from {least} to {most}"))
 }
 
 /// Reads a share between 0 and 1, written as `0.01` or `1%`.

@@ -99,6 +99,18 @@ fn the_server_sends_on_request_and_both_send_at_once() {
     }
 }
 
+/// The client notices the end of what the server sends long after the last byte: that is no part of the time it took.
+#[test]
+fn what_the_client_receives_has_the_rate_at_which_it_was_sent() {
+    let server = server();
+    judge(|| {
+        let json = perf(&server, &["--bidir", "--time", "100ms"]).json();
+        let [sent, received] =
+            ["sent", "received"].map(|end| number(&json, &format!("to_client.{end}_bits_per_second")));
+        if received > 0.7 * sent { Ok(()) } else { Err(format!("{received} of {sent} bit/s")) }
+    });
+}
+
 #[test]
 fn losses_show_in_the_figures() {
     let server = server();
@@ -273,6 +285,17 @@ fn running_nodes_are_found_by_name() {
     let done = weft(&["stat", "no-such-node"]);
     assert_eq!(done.code, 13, "{done:?}");
     assert!(done.err.contains("no-such-node"), "{done:?}");
+}
+
+/// As service managers stop it.
+#[test]
+fn a_server_that_is_terminated_ends_well() {
+    for command in [&["perf", "--server", "--port", "0"][..], &["cat", "--listen", "0", "--echo"]] {
+        let server = Server::start(command);
+        let (code, lines) = server.end_by(rustix::process::Signal::TERM);
+        assert_eq!(code, 0, "{command:?}: {lines:?}");
+        assert!(!lines.concat().contains("\"error\""), "{command:?}: {lines:?}");
+    }
 }
 
 #[test]

@@ -82,7 +82,8 @@ impl fmt::Display for ConnectError {
             Self::Absent(target) => {
                 write!(
                     f,
-                    "no process has the UDP port of {target}; start the node there, or check its address"
+                    "nothing listens at {}; start the node there, or check its address",
+                    target.underlay()
                 )
             }
             Self::TimedOut { target, after } => {

@@ -15,7 +15,7 @@ use crate::net::{self, ListenPort, LocalNode, NodeFlags, PeerFlags, Reached, Rol
 use crate::recv::Listening;
 use crate::target::Target;
 use crate::units::{parse_bytes, parse_duration};
-use crate::{echo, say};
+use crate::{echo, say, signal};
 use pump::{Framing, Pump};
 
 /// Connect standard input and output to another node
@@ -137,14 +137,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn connect(args: &Args, target: &Target) -> Result<(), Failure> {
-    let Reached { local, peer, .. } = net::reach(target, Port::ECHO, &args.peer, &args.node, "cat")?;
+    let Reached { local, peer, at } = net::reach(target, Port::ECHO, &args.peer, &args.node, "cat")?;
     local.shutdown_on_interrupt(|| {});
     let options = args.socket.options(args.service());
     let socket = local.node.connect(peer, &options).map_err(|error| {
-        let failure = net::connect_failure(&error);
         if !matches!(error, ConnectError::WrongService { .. }) {
-            return failure;
+            let port = target.port.as_ref().map_or_else(|| Port::ECHO.to_string(), ToString::to_string);
+            return net::no_server(&error, target, at, &format!("`weft cat --listen {port}`"));
         }
+        let failure = net::connect_failure(&error);
         let next = if args.datagram { "leave --datagram out" } else { "give --datagram" };
         Failure { next: next.to_owned(), ..failure }
     })?;
@@ -162,6 +163,9 @@ fn listen(args: &Args, port: &ListenPort) -> Result<(), Failure> {
     listener.set_accept_timeout(None);
     local.join()?;
     announce(args, &local, &listener);
+    if args.echo || args.keep {
+        signal::serves();
+    }
     if args.echo {
         let json = args.json;
         let verbose = args.verbose || json;

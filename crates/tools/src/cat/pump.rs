@@ -162,7 +162,7 @@ impl Pump {
             match self.receive_one() {
                 Ok(Moved::Message) => (heard_at, silence) = (Instant::now(), Duration::ZERO),
                 Ok(Moved::End) => return Ok(()),
-                Ok(Moved::Unwritten(error)) => return Err(Failure::destination("standard output", &error)),
+                Ok(Moved::Unwritten(error)) => return Err(Failure::output(&error)),
                 Err(RecvError::TimedOut(_)) => {
                     silence = if self.has_said_all() { silence + LOOK_INTERVAL } else { Duration::ZERO };
                     if silence > self.wait {

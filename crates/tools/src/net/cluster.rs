@@ -215,9 +215,16 @@ impl ThisCluster {
 /// [`Code::UnknownHost`] if no service is called so.
 pub(super) fn port_of(cluster: &Cluster, text: Option<&PortText>, default: Port) -> Result<Port, Failure> {
     text.map_or(Ok(default), |text| cluster.port_number(text)).map_err(|unknown| {
-        let next = "give a port, or a cluster file that has the service under [services]";
         let failure = told(Code::UnknownHost, &unknown);
-        if unknown.near.is_empty() { Failure::new(failure.code, failure.what, next) } else { failure }
+        let known: Vec<_> = cluster.services().map(|(name, _)| name.to_string()).collect();
+        let (code, next) = if !unknown.near.is_empty() {
+            return failure;
+        } else if known.len() == Cluster::default().services().count() {
+            (Code::Usage, "give a port, or a cluster file that has the service under [services]".to_owned())
+        } else {
+            (Code::UnknownHost, format!("the cluster has {}", listed(&known)))
+        };
+        Failure::new(code, failure.what, next)
     })
 }
 

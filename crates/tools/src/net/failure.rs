@@ -7,7 +7,7 @@ use weft_socket::{
 };
 
 use super::underlay_text;
-use crate::exit::{Code, Failure};
+use crate::exit::{Code, Failure, cause};
 use crate::target::Target;
 
 fn sentence(code: Code, text: &str) -> Failure {
@@ -40,6 +40,14 @@ pub fn connect_failure(error: &ConnectError) -> Failure {
         ConnectError::InUse(_) | ConnectError::NoPortFree(_) | ConnectError::ToItself(_) => Code::Address,
         ConnectError::NoRoom | ConnectError::InProgress | ConnectError::NodeDown | _ => Code::Other,
     };
+    if let ConnectError::NoWay { target, source } = error {
+        let what = format!("no packet can leave for {target}: {}", cause(source));
+        return Failure::new(
+            code,
+            what,
+            "check that address, --bind, and the routes of this host (`ip route`)",
+        );
+    }
     sentence(code, &error.to_string())
 }
 

@@ -13,7 +13,7 @@ use super::cluster::port_of;
 use super::{ClusterFlags, JobFlags, LinkChoice, NodeName};
 use crate::exit::Failure;
 use crate::target::{Target, ethernet, look_up};
-use crate::units::{parse_bytes, parse_duration, parse_wait};
+use crate::units::{parse_bytes, parse_duration, parse_socket_address, parse_wait, parse_within};
 
 /// What this end is.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -29,7 +29,7 @@ pub struct NodeFlags {
 
     /// UDP address to bind; port 0 takes any [default: that of the cluster file; without one port 64064 when
     /// listening, else and in a job any]
-    #[arg(long, visible_alias = "underlay", value_name = "IP:PORT")]
+    #[arg(long, visible_alias = "underlay", value_name = "IP:PORT", value_parser = parse_socket_address)]
     pub bind: Option<SocketAddr>,
 
     /// What carries the packets: udp, or packet:INTERFACE for Ethernet frames without IP and UDP [default: udp]
@@ -71,7 +71,7 @@ pub struct NodeFlags {
     /// Bytes wanted for the kernel's send and receive buffers of a UDP socket, such as 208K [default: 8M]
     ///
     /// Without the capability CAP_NET_ADMIN the kernel gives no more than net.core.wmem_max and net.core.rmem_max, which `weft doctor`
-    /// shows. Where that is less than 768K, a port that one peer floods takes four times as much beside.
+    /// shows. Where that is less than 768K, a port that receives a fast stream opens four more sockets of that size for it.
     #[arg(long, value_name = "SIZE", value_parser = parse_usize_bytes)]
     pub socket_buffer: Option<usize>,
 
@@ -119,7 +119,7 @@ pub struct PeerFlags {
     pub peer_node: Option<NodeId>,
 
     /// UDP port of the other node
-    #[arg(long, value_name = "PORT", default_value_t = limits::UDP_PORT, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", default_value_t = limits::UDP_PORT, value_parser = |text: &str| parse_within(text, 1_u16, u16::MAX))]
     pub underlay_port: u16,
 
     /// UDP address of the other node, instead of looking HOST up
@@ -168,11 +168,11 @@ pub struct SocketFlags {
     pub no_integrity: bool,
 
     /// Packets the other end may send ahead of the reader [default: 1024]
-    #[arg(long, value_name = "PACKETS")]
+    #[arg(long, value_name = "PACKETS", value_parser = |text: &str| parse_within(text, 1, limits::RECEIVE_SLOTS_MAX))]
     pub receive_slots: Option<u32>,
 
     /// Bytes the send queue holds, such as 4M [default: 4M]
-    #[arg(long, value_name = "SIZE", value_parser = parse_usize_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_some_bytes)]
     pub send_bytes: Option<usize>,
 
     /// Largest message this end takes, such as 64K [default: 16M]
@@ -192,7 +192,7 @@ pub struct SocketFlags {
     pub confirm: bool,
 
     /// Largest data segment, 512 to 65507 bytes [default: what the link allows]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(512..=65_507))]
+    #[arg(long, value_name = "BYTES", value_parser = |text: &str| parse_within(text, 512_u16, 65_507))]
     pub mss: Option<u16>,
 
     /// CDP port of this end when it connects [default: a random free one]
@@ -208,11 +208,11 @@ pub struct SocketFlags {
     pub close_timeout: Option<Duration>,
 
     /// How long a send waits for room [default: for ever]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_wait)]
     pub send_timeout: Option<Duration>,
 
     /// How long a receive waits for data [default: for ever]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_wait)]
     pub recv_timeout: Option<Duration>,
 
     /// How long the other end may refuse to read before it is dropped [default: 300s]
@@ -232,7 +232,7 @@ pub struct SocketFlags {
     pub rto_init: Option<Duration>,
 
     /// Connections that may wait to be accepted [default: 128]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = |text: &str| parse_within(text, 1_u16, 4_096))]
     pub accept_limit: Option<u16>,
 }
 
@@ -273,11 +273,11 @@ fn with<T>(options: Options, value: Option<T>, set: impl FnOnce(Options, T) -> O
 const PORTS_MAX: usize = 64;
 
 fn parse_peer_underlay(text: &str) -> Result<SocketAddr, String> {
-    match text.parse::<SocketAddr>() {
+    match parse_socket_address(text) {
         Ok(at) if at.port() == 0 => Err(format!(
             "{text:?} is no address of another node: its port is not 0, give the UDP port that it listens on"
         )),
-        at => at.map_err(|error| error.to_string()),
+        at => at,
     }
 }
 
@@ -337,10 +337,19 @@ fn parse_usize_bytes(text: &str) -> Result<usize, String> {
     parse_bytes(text).and_then(|bytes| usize::try_from(bytes).map_err(|_| format!("{text:?} is too large")))
 }
 
+fn parse_some_bytes(text: &str) -> Result<usize, String> {
+    match parse_usize_bytes(text)? {
+        0 => Err(format!("{text:?} is not possible here; give a size such as 4M")),
+        bytes => Ok(bytes),
+    }
+}
+
 fn parse_u32_bytes(text: &str) -> Result<u32, String> {
     let bytes = parse_bytes(text)?;
-    let bytes = u32::try_from(bytes).ok().filter(|bytes| *bytes <= limits::MESSAGE_BYTES_MAX);
-    bytes.ok_or_else(|| format!("{text:?} is too large; at most {} bytes", limits::MESSAGE_BYTES_MAX))
+    let bytes = u32::try_from(bytes).ok().filter(|bytes| (1..=limits::MESSAGE_BYTES_MAX).contains(bytes));
+    bytes.ok_or_else(|| {
+        format!("{text:?} is not possible here; give 1 to {} bytes", limits::MESSAGE_BYTES_MAX)
+    })
 }
 
 #[cfg(test)]

@@ -159,7 +159,9 @@ impl LocalNode {
         match &flags.link {
             _ if is_wrapped => {
                 opened = Wrapped::around(flags, bind)?;
-                builder = builder.link(opened.link.take().ok_or_else(|| bind_failure(bind, "no link"))?);
+                builder = builder.link(
+                    opened.link.take().ok_or_else(|| bind_failure(bind, &io::ErrorKind::NotFound.into()))?,
+                );
             }
             LinkChoice::Udp => builder = udp_ports(builder, flags, role),
             LinkChoice::Packet(interface) => {
@@ -239,7 +241,7 @@ impl Wrapped {
                 let mut options = UdpOptions::default();
                 options.buffer_bytes = flags.socket_buffer.unwrap_or(options.buffer_bytes);
                 let udp = Udp::bind_with(bind, &options);
-                Arc::new(udp.map_err(|error| bind_failure(bind, &cause(&error)))?)
+                Arc::new(udp.map_err(|error| bind_failure(bind, &error))?)
             }
             LinkChoice::Packet(interface) => {
                 Arc::new(Ethernet::open(interface).map_err(|error| told(Code::Address, &error))?)
@@ -272,7 +274,7 @@ impl Wrapped {
 
 fn open_failure(error: &OpenError, bind: SocketAddr) -> Failure {
     if let OpenError::Bind { source, .. } = error {
-        return bind_failure(bind, &cause(source));
+        return bind_failure(bind, source);
     }
     told(Code::Other, error)
 }
@@ -284,11 +286,14 @@ pub(crate) fn told(code: Code, error: &impl std::fmt::Display) -> Failure {
     Failure::new(code, what, next)
 }
 
-fn bind_failure(bind: SocketAddr, why: &str) -> Failure {
-    let next = if why.contains("in use") {
-        "another program has that UDP port; end it, or give another with --bind IP:PORT"
+fn bind_failure(bind: SocketAddr, source: &io::Error) -> Failure {
+    let is = |kind| source.kind() == kind;
+    let next = if is(io::ErrorKind::AddrInUse) {
+        "another program has that UDP port; end it, or give another with --bind IP:PORT, which clients name by --underlay-port"
+    } else if is(io::ErrorKind::PermissionDenied) {
+        "give a port from 1024 on, or the capability CAP_NET_BIND_SERVICE"
     } else {
         "give an address of this machine with --bind IP:PORT"
     };
-    Failure::new(Code::Address, format!("cannot bind UDP {bind}: {why}"), next)
+    Failure::new(Code::Address, format!("cannot bind UDP {bind}: {}", cause(source)), next)
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::exit::{Code, Failure};
 use crate::net::{ListenPort, NodeFlags, PeerFlags, SocketFlags};
 use crate::target::Target;
-use crate::units::{parse_bytes, parse_duration};
+use crate::units::{parse_bytes, parse_wait};
 
 pub use protocol::ConnectionResult;
 
@@ -48,11 +48,11 @@ pub struct Args {
     size: Option<u64>,
 
     /// How long to send
-    #[arg(long, short, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, short, value_name = "TIME", default_value = "10s", value_parser = parse_wait)]
     time: Duration,
 
     /// How much to send over all connections, instead of a time
-    #[arg(long, short = 'n', value_name = "SIZE", conflicts_with = "time", value_parser = parse_bytes)]
+    #[arg(long, short = 'n', value_name = "SIZE", conflicts_with = "time", value_parser = parse_some)]
     bytes: Option<u64>,
 
     /// Connections at the same time
@@ -72,7 +72,7 @@ pub struct Args {
     bidir: bool,
 
     /// Time between two lines
-    #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = parse_wait)]
     interval: Duration,
 
     /// Print one JSON object with everything at the end; a server prints one a test
@@ -85,6 +85,13 @@ pub struct Args {
     node: NodeFlags,
     #[command(flatten)]
     socket: SocketFlags,
+}
+
+fn parse_some(text: &str) -> Result<u64, String> {
+    match parse_bytes(text)? {
+        0 => Err(format!("{text:?} is nothing to send; give a size such as 1G")),
+        bytes => Ok(bytes),
+    }
 }
 
 /// Runs the command.

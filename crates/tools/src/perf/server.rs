@@ -23,7 +23,7 @@ use crate::cpu::CpuTime;
 use crate::exit::{Code, Failure, peer_cause};
 use crate::net::{self, LocalNode, Role};
 use crate::recv::Listening;
-use crate::{echo, say, units};
+use crate::{echo, say, signal, units};
 
 /// Longest wait for the next word of a client, beyond the time of the test.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -53,6 +53,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         thread::spawn(move || server.serve(&listener));
     }
     drop(server);
+    if !args.once {
+        signal::serves();
+    }
     for tested in tests {
         // How the only test fails is told with how the command does.
         if !args.once || tested.result.is_ok() {

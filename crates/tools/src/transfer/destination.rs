@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirBuilder, DirBuilderExt};
+use rustix::fs::{Access, AtFlags, CWD};
 
 use super::manifest::{Entry, Kind};
 use super::part::{Part, PartError, times};
@@ -28,7 +29,12 @@ impl Destination {
     /// # Errors
     /// [`Code::Destination`] if it is no directory or not ours to open.
     pub fn open(path: &Path, overwrite: bool) -> Result<Self, Failure> {
-        let dir = Dir::open_ambient_dir(path, ambient_authority())
+        let dir = Dir::open_ambient_dir(path, ambient_authority());
+        // Asked now, and not when the first file has been announced.
+        let access = Access::WRITE_OK | Access::EXEC_OK;
+        let may_write = rustix::fs::accessat(CWD, path, access, AtFlags::EACCESS).map_err(io::Error::from);
+        let dir = dir
+            .and_then(|dir| may_write.map(|()| dir))
             .map_err(|e| Failure::destination(&path.to_string_lossy(), &e))?;
         Ok(Self { dir, path: path.to_owned(), overwrite })
     }
@@ -52,6 +58,12 @@ impl Destination {
 
     /// The refusal to touch what lies where `entry` goes.
     pub(super) fn exists(&self, entry: &Entry) -> Error {
+        let is_directory =
+            self.dir.metadata(OsStr::from_bytes(&entry.name)).is_ok_and(|there| there.is_dir());
+        if is_directory && entry.kind != Kind::Directory {
+            let what = format!("{:?} is a directory", self.label(entry));
+            return Failure::new(Code::Exists, what, "move it away, no file takes its place").into();
+        }
         let what = format!("{:?} exists and differs", self.label(entry));
         Failure::new(Code::Exists, what, "move it away, or start `weft recv` with --overwrite").into()
     }

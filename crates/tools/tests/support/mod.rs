@@ -199,8 +199,13 @@ impl Server {
     }
 
     /// Ends it as Ctrl-C does; its exit code, and what it said from then on.
-    pub(crate) fn interrupt(mut self) -> (i32, Vec<String>) {
-        self.signal(rustix::process::Signal::INT);
+    pub(crate) fn interrupt(self) -> (i32, Vec<String>) {
+        self.end_by(rustix::process::Signal::INT)
+    }
+
+    /// Ends it by a signal; the same.
+    pub(crate) fn end_by(mut self, signal: rustix::process::Signal) -> (i32, Vec<String>) {
+        self.signal(signal);
         let lines = self.rest();
         (wait(&mut self.child, &["(server)"]).code().unwrap_or(-1), lines)
     }
