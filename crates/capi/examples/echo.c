@@ -18,7 +18,12 @@ static int fail(const char *what)
     return 1;
 }
 
-/* Sends back what comes until the client closes. Returns 1 when it said "bye", 0 when not, -1 after a failure. */
+/*
+ * Sends back what comes until the client closes. Returns 1 when it said "bye", 0 when not, -1 after a failure.
+ *
+ * A stream has no boundaries: what one send gave may come in pieces, or with what the next one gave. To look for "bye" in what one
+ * cdp_recv brings is good enough for an example; a program that needs messages takes CDP_DATAGRAM.
+ */
 static int echo_all(int s)
 {
     char buffer[65536];

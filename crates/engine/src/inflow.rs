@@ -32,6 +32,8 @@ const GATHER_PACKETS: u64 = 192;
 const BUFFER_PART: u64 = 4;
 /// Bytes of its buffer that the kernel counts for a small packet, about; for a full one, with MTU 1500, 1.6 times its data.
 const PACKET_COUNTS: u64 = 1 << 10;
+/// Where so many of the shortest dozes have room there certainly is enough.
+const ROOMY: u64 = 4;
 /// How much later than asked for a doze may end before it is one too many.
 const LATE: Duration = Duration::from_micros(200);
 /// What is measured at a time.
@@ -119,15 +121,16 @@ impl Inflow {
     pub(crate) fn note(&self, window: &mut Window, arrived: Arrived, now: Instant) -> Option<bool> {
         self.packets.add(arrived.packets);
         window.arrived.add(arrived);
-        (now - window.since >= WINDOW).then(|| self.end_window(window, now))
+        if now - window.since >= WINDOW { self.end_window(window, now) } else { None }
     }
 
-    /// Whether the kernel's buffer was large enough for a doze.
-    fn end_window(&self, window: &mut Window, now: Instant) -> bool {
+    /// Whether the kernel's buffer was large enough for a doze; nothing where it just was, as the next window may say otherwise.
+    fn end_window(&self, window: &mut Window, now: Instant) -> Option<bool> {
         let span = now - window.since;
         let Arrived { packets, pieces, bytes } = window.arrived;
         let (packets_per_ms, bytes_per_ms) = (per_ms(packets, span), per_ms(bytes, span));
-        let has_room = self.until_full_ns(packets_per_ms, bytes_per_ms) >= nanos(DOZE_MIN);
+        let until_full_ns = self.until_full_ns(packets_per_ms, bytes_per_ms);
+        let has_room = until_full_ns >= nanos(DOZE_MIN);
         let is_flood = packets_per_ms >= FLOOD_PER_MS
             && bytes < packets * LARGE_BYTES
             && has_room
@@ -138,7 +141,7 @@ impl Inflow {
         self.is_apart.store(pieces > packets / 2, Ordering::Relaxed);
         self.doze_ns.store(self.doze_ns_at(packets_per_ms, bytes_per_ms), Ordering::Relaxed);
         *window = Window::new(now);
-        has_room
+        (!has_room || until_full_ns >= ROOMY * nanos(DOZE_MIN)).then_some(has_room)
     }
 
     /// How long it takes to fill the part of the kernel's buffer that a doze may fill.

@@ -51,6 +51,8 @@ fn nobody_dozes_where_what_comes_meanwhile_fills_more_than_a_part_of_the_buffer(
         let is_short_of_room = inflow.note(&mut Window::new(AT), arrived, AT + WINDOW) == Some(false);
         assert_eq!((inflow.is_flooded(), is_short_of_room), (is_flood, !is_flood), "{buffer_bytes} bytes");
         inflow.set_buffer_bytes(440_000);
+        assert_eq!(inflow.note(&mut Window::new(AT), arrived, AT + WINDOW), None, "it just has");
+        inflow.set_buffer_bytes(4 * 440_000);
         assert_eq!(inflow.note(&mut Window::new(AT), arrived, AT + WINDOW), Some(true));
         assert!(inflow.is_flooded());
     }
