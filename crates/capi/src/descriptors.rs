@@ -21,20 +21,26 @@ pub(crate) enum Named {
     Node(Arc<OpenNode>),
 }
 
-#[derive(Default)]
-struct Table {
-    entries: HashMap<c_int, Named>,
+/// What has a descriptor.
+struct Table<T> {
+    entries: HashMap<c_int, T>,
     /// How many more are promised to those that hold a [`Place`].
     promised: usize,
     last: c_int,
 }
 
 /// A descriptor that is there for whoever holds this.
-pub(crate) struct Place(());
+pub(crate) struct Place<T: 'static = Named>(&'static RwLock<Table<T>>);
 
-static TABLE: LazyLock<RwLock<Table>> = LazyLock::new(RwLock::default);
+static TABLE: LazyLock<RwLock<Table<Named>>> = LazyLock::new(RwLock::default);
 
-impl Table {
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { entries: HashMap::new(), promised: 0, last: 0 }
+    }
+}
+
+impl<T> Table<T> {
     /// Whether one more may be promised, and now is.
     fn promise(&mut self) -> bool {
         let most = usize::try_from(CDP_DESCRIPTORS_MAX).unwrap_or(usize::MAX);
@@ -44,7 +50,7 @@ impl Table {
     }
 
     /// The number of one that was promised.
-    fn insert(&mut self, named: Named) -> c_int {
+    fn insert(&mut self, named: T) -> c_int {
         loop {
             self.last = if self.last >= CDP_DESCRIPTORS_MAX { 1 } else { self.last + 1 };
             if !self.entries.contains_key(&self.last) {
@@ -58,31 +64,32 @@ impl Table {
 impl Place {
     /// EMFILE if no descriptor is left.
     pub(crate) fn reserve() -> Result<Self, Failure> {
-        if write().promise() {
-            Ok(Self(()))
-        } else {
-            let full = format!("{CDP_DESCRIPTORS_MAX} descriptors are open; close some");
-            Err(Failure::new(libc::EMFILE, full))
-        }
+        Self::of(&TABLE).ok_or_else(|| {
+            Failure::new(libc::EMFILE, format!("{CDP_DESCRIPTORS_MAX} descriptors are open; close some"))
+        })
+    }
+}
+
+impl<T> Place<T> {
+    fn of(table: &'static RwLock<Table<T>>) -> Option<Self> {
+        write(table).promise().then_some(Self(table))
     }
 
     /// Gives `named` the descriptor.
-    pub(crate) fn fill(self, named: Named) -> c_int {
-        let mut table = write();
-        table.promised -= 1;
-        std::mem::forget(self);
-        table.insert(named)
+    pub(crate) fn fill(self, named: T) -> c_int {
+        // Before the promise is taken back: nobody else gets it between.
+        write(self.0).insert(named)
     }
 }
 
-impl Drop for Place {
+impl<T> Drop for Place<T> {
     fn drop(&mut self) {
-        write().promised -= 1;
+        write(self.0).promised -= 1;
     }
 }
 
-fn write() -> RwLockWriteGuard<'static, Table> {
-    TABLE.write().unwrap_or_else(PoisonError::into_inner)
+fn write<T>(table: &RwLock<Table<T>>) -> RwLockWriteGuard<'_, Table<T>> {
+    table.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Gives `named` a descriptor; EMFILE if there is none left.
@@ -112,7 +119,7 @@ pub(crate) fn node(descriptor: c_int) -> Result<Arc<OpenNode>, Failure> {
 
 /// Frees `descriptor` if it still names `entry`; of several that try, one is told `true`.
 pub(crate) fn remove(descriptor: c_int, entry: &Arc<Entry>) -> bool {
-    let mut table = write();
+    let mut table = write(&TABLE);
     let is_same =
         matches!(table.entries.get(&descriptor), Some(Named::Socket(other)) if Arc::ptr_eq(entry, other));
     if is_same {
@@ -124,7 +131,7 @@ pub(crate) fn remove(descriptor: c_int, entry: &Arc<Entry>) -> bool {
 /// Frees the descriptor of a node.
 pub(crate) fn remove_node(descriptor: c_int) -> Result<Arc<OpenNode>, Failure> {
     let node = node(descriptor)?;
-    write().entries.remove(&descriptor);
+    write(&TABLE).entries.remove(&descriptor);
     Ok(node)
 }
 
@@ -145,10 +152,16 @@ mod tests {
     /// One that is promised is nobody else's, and one that is not used is given back.
     #[test]
     fn no_more_are_promised_than_there_are() {
-        let mut table = Table::default();
+        let table: &'static RwLock<Table<u8>> = Box::leak(Box::default());
         let most = usize::try_from(CDP_DESCRIPTORS_MAX).unwrap();
-        assert_eq!((0..2 * most).filter(|_| table.promise()).count(), most);
-        table.promised -= 1;
-        assert!(table.promise() && !table.promise());
+        let mut places: Vec<_> = (0..2 * most).filter_map(|_| Place::of(table)).collect();
+        assert_eq!(places.len(), most);
+        let number = places.pop().unwrap().fill(7);
+        assert_eq!(table.read().unwrap().entries[&number], 7);
+        assert!(Place::of(table).is_none(), "it is in use");
+        places.pop();
+        assert!(Place::of(table).is_some(), "one was given back");
+        places.clear();
+        assert_eq!((table.read().unwrap().promised, table.read().unwrap().entries.len()), (0, 1));
     }
 }

@@ -49,7 +49,7 @@ pub use any_readable::AnyReadable;
 pub use clock::monotonic_nanos;
 pub use fault::{Burst, Fault, FaultCounts, Faults, ParseFaultsError};
 pub use interface::{Interface, interfaces};
-pub use link::{Encapsulation, LONE_BYTES, Link, LinkInfo, LinkStats, PollFds, Shown};
+pub use link::{Encapsulation, LONE_BYTES, Link, LinkInfo, LinkStats, POLL_FDS, PollFds, Shown};
 pub use loopback::{Endpoint, Hub};
 pub use packet::{Ethernet, EthernetOptions, Mac, ParseMacError, UnderlayText};
 pub use pcap::Pcap;

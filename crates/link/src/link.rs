@@ -21,8 +21,8 @@ pub const LONE_BYTES: usize = 256;
 /// Descriptors of a link ([`Link::poll_fds`]), in memory from the heap only where they are more than any link of this crate has.
 pub type PollFds = SmallVec<[RawFd; POLL_FDS]>;
 
-/// Those of a UDP link whose flood goes round several sockets, and an alarm.
-pub(crate) const POLL_FDS: usize = 9;
+/// How many of them there are at most in this crate's own links: those of a UDP link whose flood goes round several sockets, and an alarm.
+pub const POLL_FDS: usize = 9;
 
 /// A device that carries CDP packets: three methods and a description.
 ///
@@ -77,9 +77,15 @@ pub trait Link: Send + Sync {
     /// A connection that [`Link::note_peer`] told of is over.
     fn forget_peer(&self, _from: SocketAddr) {}
 
-    /// Why the system had no way for a packet to `to`, if no other has failed so since; told once. What has no way now may have one
-    /// later, so a connection lives on, but nobody needs to wait for an answer to the packet that opens one (decision 0057).
-    fn take_no_way(&self, _to: SocketAddr) -> Option<io::Error> {
+    /// For how many packets the system had no way, as far as it said so when they were sent.
+    fn no_ways(&self) -> u64 {
+        0
+    }
+
+    /// Why it had none for a packet to `to` since there were `before` of these ([`Link::no_ways`]), if that was the last. What has no
+    /// way now may have one later, so a connection lives on, but nobody needs to wait for an answer to the packet that opens one
+    /// (decision 0057).
+    fn no_way_since(&self, _before: u64, _to: SocketAddr) -> Option<io::Error> {
         None
     }
 
@@ -221,8 +227,12 @@ impl<L: Link + ?Sized> Link for Arc<L> {
         (**self).mss_to(peer)
     }
 
-    fn take_no_way(&self, to: SocketAddr) -> Option<io::Error> {
-        (**self).take_no_way(to)
+    fn no_ways(&self) -> u64 {
+        (**self).no_ways()
+    }
+
+    fn no_way_since(&self, before: u64, to: SocketAddr) -> Option<io::Error> {
+        (**self).no_way_since(before, to)
     }
 
     fn note_peer(&self, from: SocketAddr) {

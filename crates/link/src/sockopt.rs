@@ -35,6 +35,11 @@ pub(crate) fn integers<const N: usize>(fd: RawFd, level: i32, name: i32) -> Opti
     (result == 0 && len as usize == size_of::<[u32; N]>()).then(|| unsafe { value.assume_init() })
 }
 
+/// Takes back what the next call at this socket would fail with.
+pub(crate) fn take_error(fd: RawFd) {
+    let _ = integers::<1>(fd, libc::SOL_SOCKET, libc::SO_ERROR);
+}
+
 /// Packets that found the receive buffer of this socket full, since it was opened.
 pub(crate) fn overflows(fd: RawFd) -> u64 {
     integers::<MEMINFO_WORDS>(fd, libc::SOL_SOCKET, libc::SO_MEMINFO)

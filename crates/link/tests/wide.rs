@@ -290,6 +290,7 @@ fn what_comes_to_the_second_socket_while_a_flood_goes_round_others_keeps_nobody_
     ping_pong(&mut there, &mut here, 100);
     let mut next = 0;
     assert!(begin(&mut there, &here, &mut next, 1_472, 32));
+    check(&mut there, &here, &mut next, 200, 1_472, 32);
     let second = there.link.poll_fds()[1];
     let stray = match Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)) {
         Ok(socket) if socket.bind(&SocketAddr::from(([127, 0, 0, 1], 1)).into()).is_ok() => socket,

@@ -105,14 +105,13 @@ impl Engine {
             Slot::new(connection, way.clone(), home, bytes, gather, None)
         });
         let slot = made.inspect_err(|_| self.core.budget.release(bytes))?;
-        // Of one that failed earlier nobody asks any more.
-        let no_way = || match &way {
-            Way::Direct(at) => self.core.port(home).link.take_no_way(*at),
-            Way::Side(_) => None,
-        };
-        no_way();
+        let link = &self.core.port(home).link;
+        let no_ways = link.no_ways();
         self.operate(&slot, |_, _| ());
-        if let Some(error) = no_way() {
+        // Another way may do where there are I/O nodes.
+        if let Way::Direct(at) = way
+            && let Some(error) = link.no_way_since(no_ways, at)
+        {
             self.release(&slot);
             return Err(ConnectError::NoWay(error));
         }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use weft_base::Instant;
-use weft_link::Interest as LinkInterest;
+use weft_link::{Interest as LinkInterest, POLL_FDS};
 use weft_sync::face::thread_index;
 
 use super::absence::Absences;
@@ -33,7 +33,7 @@ pub(crate) const LEADERS_PAUSE: Duration = Duration::from_micros(50);
 /// A leader that has woken others for what they wait for so often, and has got nothing itself, has no use for the lead.
 const RELAYS: u32 = 4;
 /// Descriptors that a leader sleeps on without memory from the heap: two of the port, and the link's.
-const FEW: usize = 11;
+const FEW: usize = 2 + POLL_FDS;
 /// What the kernel waits for never.
 const NO_FD: RawFd = -1;
 /// Where the service thread sees that nobody leads, and that nobody has looked at the link for longer, it calls somebody.

@@ -205,8 +205,12 @@ impl<L: Link> Link for Fault<L> {
         self.inner.send_fd()
     }
 
-    fn take_no_way(&self, to: SocketAddr) -> Option<io::Error> {
-        self.inner.take_no_way(to)
+    fn no_ways(&self) -> u64 {
+        self.inner.no_ways()
+    }
+
+    fn no_way_since(&self, before: u64, to: SocketAddr) -> Option<io::Error> {
+        self.inner.no_way_since(before, to)
     }
 
     fn note_peer(&self, from: SocketAddr) {

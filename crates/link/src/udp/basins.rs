@@ -42,6 +42,8 @@ pub(super) struct Basins {
     first: u32,
     /// How many floods they were for, with this one.
     floods: AtomicU64,
+    /// Packets that had found them full before this one.
+    overflows_before: AtomicU64,
     /// When something last came, in nanoseconds of the monotonic clock.
     used_at: AtomicU64,
 }
@@ -76,12 +78,20 @@ impl Basins {
         };
         let sockets = [open()?, open()?, open()?, open()?, open()?];
         let fds = sockets.each_ref().map(AsRawFd::as_raw_fd);
-        Ok(Self { sockets, fds, first, floods: AtomicU64::new(0), used_at: AtomicU64::new(0) })
+        Ok(Self {
+            sockets,
+            fds,
+            first,
+            floods: AtomicU64::new(0),
+            overflows_before: AtomicU64::new(0),
+            used_at: AtomicU64::new(0),
+        })
     }
 
     /// They are for another flood from now on: for which one.
     pub(super) fn take(&self) -> u64 {
         self.note_used();
+        self.overflows_before.store(self.overflows(), Ordering::Relaxed);
         self.floods.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -108,6 +118,11 @@ impl Basins {
     /// Packets that found them full, since they were opened.
     pub(super) fn overflows(&self) -> u64 {
         self.fds.iter().map(|&fd| sockopt::overflows(fd)).sum()
+    }
+
+    /// The same before the present flood.
+    pub(super) fn overflows_before(&self) -> u64 {
+        self.overflows_before.load(Ordering::Relaxed)
     }
 
     /// The sockets that have packets, and the numbers of the next of these.

@@ -279,8 +279,12 @@ impl Link for Udp {
         (mtu > self.mtu && host.has(peer.ip())).then(|| self.mss(mtu))
     }
 
-    fn take_no_way(&self, to: SocketAddr) -> Option<io::Error> {
-        self.no_way.take(to)
+    fn no_ways(&self) -> u64 {
+        self.no_way.count()
+    }
+
+    fn no_way_since(&self, before: u64, to: SocketAddr) -> Option<io::Error> {
+        self.no_way.since(before, to)
     }
 
     fn note_peer(&self, from: SocketAddr) {

@@ -10,6 +10,7 @@ use super::basins::Basins;
 use super::refusals;
 use crate::AnyReadable;
 use crate::recv_batch::Refusal;
+use crate::sockopt;
 
 /// Sockets that are read in one look.
 const SOCKETS_MAX: usize = 16;
@@ -39,6 +40,8 @@ impl Reports {
         let count = self.0.ready(&mut ready).unwrap_or(0);
         for fd in ready[..count].iter().filter_map(|&fd| RawFd::try_from(fd).ok()) {
             refusals::read(fd, &mut give);
+            // The kernel may have set the error again while its message was read: nothing else would take it back.
+            sockopt::take_error(fd);
         }
     }
 }

@@ -20,7 +20,8 @@ use crate::{Frame, SendBatch, monotonic_nanos, sys};
 const TRIES_MAX: usize = 4;
 
 /// Errors that tell of a packet sent earlier, or of the present one; the same call made again shows which.
-const REPORTED: [i32; 8] = [
+const REPORTED: [i32; 9] = [
+    libc::EACCES,
     libc::EHOSTUNREACH,
     libc::ENETUNREACH,
     libc::EHOSTDOWN,

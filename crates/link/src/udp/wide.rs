@@ -12,8 +12,8 @@ use super::recv::{Arrival, ERRORS_MAX};
 use super::rhythm::Flood;
 use crate::RecvBatch;
 
-/// How long nothing comes by these sockets from the beginning on before it is taken for certain that the kernel has them somewhere else in
-/// its group than was reckoned, as where another process has a copy of earlier ones.
+/// How long nothing comes by these sockets from the beginning on before that is the end: either there is no flood any more, or the kernel has
+/// them somewhere else in its group than was reckoned, as where another process has a copy of earlier ones.
 const DOUBT_NS: u64 = 10_000_000;
 
 /// These sockets.
@@ -36,18 +36,25 @@ impl Wide {
 
     /// To wait for.
     pub(super) fn fds(&self) -> Option<[RawFd; SOCKETS]> {
-        (!self.is_over).then(|| self.basins().fds())
+        self.has_them().then(|| self.basins().fds())
     }
 
     /// Bytes that the kernel keeps in them.
     pub(super) fn room_bytes(&self) -> Option<usize> {
-        (!self.is_over).then(|| self.basins().room_bytes())
+        self.has_them().then(|| self.basins().room_bytes())
     }
 
-    /// Packets that have found them full since, unless others have them by now.
+    /// Whether anything may come by them.
+    fn has_them(&self) -> bool {
+        !self.is_over && self.basins().are_for(self.tenure.flood)
+    }
+
+    /// Packets that have found them full while they were for this flood.
     pub(super) fn overflows(&self) -> u64 {
         let basins = self.basins();
-        if basins.are_for(self.tenure.flood) { basins.overflows().saturating_sub(self.overflows) } else { 0 }
+        let by_now =
+            if basins.are_for(self.tenure.flood) { basins.overflows() } else { basins.overflows_before() };
+        by_now.saturating_sub(self.overflows)
     }
 }
 
@@ -85,7 +92,7 @@ impl Udp {
         let stripe = Stripe::of_packets(last.size);
         let begin = |group: Arc<Group>| {
             let tenure = group.begin_flood(&self.socket, last.from, stripe)?;
-            let overflows = group.basins()[tenure.index].overflows();
+            let overflows = group.basins()[tenure.index].overflows_before();
             Some(Wide { group, tenure, overflows, is_over: false })
         };
         match self.group.clone().or_else(|| self.group_for_flood().ok()).and_then(begin) {
@@ -137,12 +144,12 @@ impl Udp {
                 return Ok(count);
             }
         }
-        let (of_flood, _) = self.recv_basins(wide.basins(), batch)?;
+        let (of_flood, is_empty) = self.recv_basins(wide.basins(), batch)?;
         count += of_flood;
         if of_flood > 0 {
             wide.basins().note_used();
         }
-        let is_in_vain = batch.rhythm.is_flood_unseen() && wide.basins().are_idle_for(DOUBT_NS);
+        let is_in_vain = is_empty && batch.rhythm.is_flood_unseen() && wide.basins().are_idle_for(DOUBT_NS);
         if batch.course.is_lost() || is_in_vain {
             batch.rhythm.stay_narrow();
             self.end_wide();

@@ -156,7 +156,8 @@ impl Connection {
     }
 
     fn transmit_mtu_probe(&mut self, now: Instant, head: &mut Vec<u8>) -> Option<Transmit> {
-        if self.cookie.is_some() || !self.heard {
+        // one may be lost by what it is for, and a mark with it
+        if self.cookie.is_some() || !self.heard || self.receiver.owes_echo() {
             return None;
         }
         let may_ask = matches!(self.state, State::Established | State::FinWait);

@@ -72,6 +72,9 @@ impl Connection {
     /// [CDP-IO-6] A PIN|ACK with TIME token. It is about the path, so it does not count as a sign of life of either end.
     #[cold]
     pub(super) fn transmit_path_probe(&mut self, head: &mut Vec<u8>) -> Option<Transmit> {
+        if self.receiver.owes_echo() {
+            return None;
+        }
         let (path, own) = self.probes.as_mut()?.take_due()?;
         let tlvs = Tlvs { time: Some(Time { own, echoed: 0 }), ..Tlvs::default() };
         self.stats.pins_sent += 1;
