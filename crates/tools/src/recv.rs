@@ -134,14 +134,24 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             thread::sleep(Duration::from_millis(50));
         }
         running.fetch_add(1, Ordering::AcqRel);
-        let (destination, style, running) = (destination.clone(), style.clone(), running.clone());
+        let running = Running(running.clone());
+        let (destination, style) = (destination.clone(), style.clone());
         thread::spawn(move || {
+            let _running = running;
             match take(&socket, &destination, &style) {
                 Err(failure) if !signal::was_interrupted() => style.failure(&failure),
                 Ok(()) | Err(_) => {}
             }
-            running.fetch_sub(1, Ordering::AcqRel);
         });
+    }
+}
+
+/// A transfer that runs, until this goes.
+struct Running(Arc<AtomicUsize>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -4,13 +4,16 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{File, FileTimes, Permissions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::{Duration, SystemTime};
 
-use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use cap_std::fs::{Dir, MetadataExt as _, OpenOptions, OpenOptionsExt};
 
 use super::manifest::Entry;
 use super::name;
+
+/// How often a part is opened that others finish meanwhile.
+const TRIES: usize = 8;
 
 /// Why a part did not become a file.
 #[derive(Debug)]
@@ -47,15 +50,20 @@ impl Part {
         let part_name = OsStr::from_bytes(&name::part_name(file_name.as_bytes())).to_owned();
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        let file = dir.open_with(&part_name, &options)?.into_std();
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(PartError::Locked),
-            Err(TryLockError::Error(error)) => return Err(error.into()),
-        }
-        let len = file.metadata()?.len();
         let file_name = file_name.to_owned();
-        Ok(Self { dir, file, part_name, file_name, hasher: blake3::Hasher::new(), len })
+        for _ in 0..TRIES {
+            let file = dir.open_with(&part_name, &options)?.into_std();
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(PartError::Locked),
+                Err(TryLockError::Error(error)) => return Err(error.into()),
+            }
+            if is_only_name(&dir, &part_name, &file)? {
+                let len = file.metadata()?.len();
+                return Ok(Self { dir, file, part_name, file_name, hasher: blake3::Hasher::new(), len });
+            }
+        }
+        Err(PartError::Locked)
     }
 
     /// The file, to read what an earlier transfer left in it.
@@ -108,6 +116,21 @@ impl Part {
     pub(super) fn remove(self) -> io::Result<()> {
         self.dir.remove_file(&self.part_name)
     }
+}
+
+/// Whether `file`, which is locked, is what `part_name` names, and has no other name. If it has one it is finished, by a transfer that ended
+/// before it took this name away: that is done now, as what is written to the one would be written to the other.
+fn is_only_name(dir: &Dir, part_name: &OsStr, file: &File) -> io::Result<bool> {
+    let own = file.metadata()?;
+    let is_named = match dir.symlink_metadata(part_name) {
+        Ok(there) => (there.dev(), there.ino()) == (own.dev(), own.ino()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(error) => return Err(error),
+    };
+    if is_named && own.nlink() > 1 {
+        dir.remove_file(part_name)?;
+    }
+    Ok(is_named && own.nlink() == 1)
 }
 
 /// The times of `entry` as the standard library wants them.

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
@@ -84,6 +84,10 @@ where
             heard
         });
         let sent = Sending { outward, manifest, present: &present, observer }.run();
+        if let Err(Error::Local(failure)) = &sent {
+            // Else each end would wait for the other. If this fails the peer has gone.
+            let _ = outward.frame(&Frame::Abort(failure.clone()));
+        }
         let heard = listener.join().unwrap_or_else(|_| Err(Error::Protocol("the listener panicked".into())));
         conclude(sent, heard)
     })
@@ -263,17 +267,21 @@ where
                 return self.fail(source, &error);
             }
         };
-        let (offset, hasher) = match self.verify(index, source, &mut file)? {
+        let verified = match self.verify(index, &mut file) {
+            Ok(verified) => verified,
+            Err(error) => {
+                self.write(&Frame::Start { index, offset: 0 })?;
+                return self.fail(source, &error);
+            }
+        };
+        let (offset, hasher) = match verified {
             Verified::Same(digest) => {
                 *present_bytes += source.entry.size();
                 self.write(&Frame::Skip { index })?;
                 return Ok(Outcome::Skipped(digest));
             }
             Verified::Prefix(offset, hasher) => (offset, *hasher),
-            Verified::Nothing(reopened) => {
-                file = reopened;
-                (0, blake3::Hasher::new())
-            }
+            Verified::Nothing => (0, blake3::Hasher::new()),
         };
         *present_bytes += offset;
         self.write(&Frame::Start { index, offset })?;
@@ -281,9 +289,8 @@ where
     }
 
     /// Compares what the receiver has with what we have.
-    fn verify(&self, index: u64, source: &Source, file: &mut File) -> Result<Verified, Error> {
-        let reopen = || File::open(&source.path).map_err(|e| failed(source, &e));
-        let Some(claim) = self.present.get(&index) else { return Ok(Verified::Nothing(reopen()?)) };
+    fn verify(&self, index: u64, file: &mut File) -> std::io::Result<Verified> {
+        let Some(claim) = self.present.get(&index) else { return Ok(Verified::Nothing) };
         match hash_prefix(file, claim.len) {
             Ok(hasher) if *hasher.finalize().as_bytes() == claim.digest => Ok(if claim.is_final {
                 Verified::Same(claim.digest)
@@ -291,7 +298,7 @@ where
                 Verified::Prefix(claim.len, Box::new(hasher))
             }),
             // It is another file, or shorter now, or cannot be read; in that case sending it will say so.
-            Ok(_) | Err(_) => Ok(Verified::Nothing(reopen()?)),
+            Ok(_) | Err(_) => file.rewind().map(|()| Verified::Nothing),
         }
     }
 
@@ -349,7 +356,7 @@ enum Verified {
     /// The receiver has so many first bytes; the hasher has taken them.
     Prefix(u64, Box<blake3::Hasher>),
     /// Nothing of use; the file is at its beginning again.
-    Nothing(File),
+    Nothing,
 }
 
 fn failed(source: &Source, error: &std::io::Error) -> Failure {

@@ -30,9 +30,9 @@ pub(super) struct Plan {
 /// Looks at the place of each of `entries`.
 pub(super) fn survey(destination: &Destination, entries: &[Entry]) -> Result<Plan, Error> {
     let mut survey = Survey { destination, plan: Plan::default() };
-    let mut missing_bytes = 0;
+    let mut missing_bytes = 0_u64;
     for (index, entry) in (0..).zip(entries) {
-        missing_bytes += survey.look_at(index, entry)?;
+        missing_bytes = survey.look_at(index, entry)?.saturating_add(missing_bytes);
     }
     check_room(destination, missing_bytes)?;
     Ok(survey.plan)

@@ -405,6 +405,60 @@ fn a_source_that_changed_since_it_was_listed_fails_alone() {
     }
 }
 
+/// Neither a part that could go on nor the rest of the transfer suffers from a file that cannot be read any more.
+#[test]
+fn what_the_receiver_has_of_a_source_that_vanished_stays() {
+    let world = World::new();
+    fs::create_dir(world.from("top")).unwrap();
+    for name in ["a", "b", "c"] {
+        fs::write(world.from(&format!("top/{name}")), noise(10_000, 1)).unwrap();
+    }
+    let manifest = Manifest::collect(&[world.from("top")], Links::Keep).unwrap();
+    fs::remove_file(world.from("top/a")).unwrap();
+    fs::remove_file(world.from("top/b")).unwrap();
+    fs::create_dir(world.to("top")).unwrap();
+    fs::write(world.to("top/a.weft-part"), &noise(10_000, 1)[..4_000]).unwrap();
+    fs::write(world.to("top/b"), noise(10_000, 2)).unwrap();
+    let (here, there) = UnixStream::pair().unwrap();
+    let destination = world.destination(false);
+    let report = thread::scope(|scope| {
+        scope.spawn(move || receive(&there, &destination, &()).unwrap());
+        send(&here, &manifest, &()).unwrap()
+    });
+    assert_eq!((report.files, report.failures.len()), (1, 2));
+    assert_eq!(fs::read(world.to("top/a.weft-part")).unwrap(), noise(10_000, 1)[..4_000]);
+    assert_eq!(fs::read(world.to("top/b")).unwrap(), noise(10_000, 2));
+    assert_eq!(fs::read(world.to("top/c")).unwrap(), noise(10_000, 1));
+}
+
+/// A transfer that was killed when its file had the final name, and still the other.
+#[test]
+fn a_finished_file_is_not_written_through_the_name_of_its_part() {
+    for overwrite in [false, true] {
+        let world = World::new();
+        fs::write(world.from("f"), noise(30_000, 3)).unwrap();
+        fs::write(world.to("f.weft-part"), noise(20_000, 4)).unwrap();
+        fs::hard_link(world.to("f.weft-part"), world.to("kept")).unwrap();
+        let (sent, received) = world.transfer(&["f"], overwrite);
+        assert_eq!((sent.unwrap().files, received.unwrap().files), (1, 1));
+        assert_eq!(fs::read(world.to("kept")).unwrap(), noise(20_000, 4));
+        assert_eq!(fs::read(world.to("f")).unwrap(), noise(30_000, 3));
+        assert!(!world.to("f.weft-part").exists());
+    }
+}
+
+/// [`super::receiver`] holds all of it in memory.
+#[test]
+fn a_manifest_of_long_links_is_refused() {
+    let world = World::new();
+    let target = "x/".repeat(2_000);
+    let link = |n| entry(format!("d/{n}").as_bytes(), Kind::Link { target: target.clone().into() });
+    let begin = [Frame::Hello { version: VERSION }, entry(b"d", Kind::Directory)];
+    let frames: Vec<_> = begin.into_iter().chain((0..2_000).map(link)).collect();
+    let failure = play(&world, &frames);
+    assert!(failure.to_string().contains("names and links of more"), "{failure}");
+}
+
 #[test]
 fn two_transfers_do_not_write_one_file() {
     let world = World::new();
