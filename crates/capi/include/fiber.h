@@ -161,7 +161,10 @@ struct fiber_sem { uint64_t opaque[8]; };
 struct fiber_cond { uint64_t opaque[8]; };
 struct fiber_barrier { uint64_t opaque[8]; };
 
-/* Each is made by its _init, stays where it is, and needs no end. errno of the others: EINVAL it was not made. */
+/*
+ * Each is made by its _init, stays where it is, and needs no end; its memory may be used otherwise when every call on it has returned,
+ * that of who wakes another as well. errno of the others: EINVAL it was not made.
+ */
 int fiber_mutex_init(struct fiber_mutex *mutex);
 /* errno: EDEADLK the caller holds it already, ETIMEDOUT (at once with 0) */
 int fiber_mutex_lock(struct fiber_mutex *mutex, int64_t timeout_ns);

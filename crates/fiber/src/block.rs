@@ -236,6 +236,14 @@ impl Block {
         self.unstay(stayed);
     }
 
+    /// Lets others run while the thread counts a panic, which may be this fiber's: it goes on here.
+    #[cold]
+    pub(crate) fn yield_at_home(&self) {
+        let stayed = self.stay();
+        self.suspend(Command::Yield);
+        self.unstay(stayed);
+    }
+
     /// From now on the fiber wakes where it goes to sleep. Returns what was before, for [`unstay`](Self::unstay).
     pub(crate) fn stay(&self) -> bool {
         self.stays.swap(true, Ordering::Relaxed)

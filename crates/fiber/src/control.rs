@@ -16,24 +16,27 @@ use crate::worker;
 
 /// Lets other fibers that are ready run first. On a thread that runs no fiber, gives the processor away.
 ///
-/// A fiber that was cancelled unwinds here. While a fiber unwinds, it does not yield.
+/// A fiber that was cancelled unwinds here, unless one unwinds on this thread already: it, or one that sleeps in a destructor.
 #[inline]
 pub fn yield_now() {
     let Some(block) = worker::current_block() else { return std::thread::yield_now() };
-    if std::thread::panicking() {
-        return;
-    }
     // SAFETY: the fiber that runs lives.
     let block = unsafe { block.as_ref() };
+    if std::thread::panicking() {
+        return block.yield_at_home();
+    }
     block.suspend(Command::Yield);
     if block.is_cancelled() && !block.is_shielded.get() {
         cancel::unwind();
     }
 }
 
-/// Unwinds the fiber that runs if it was cancelled: a switch point without a switch.
+/// Unwinds the fiber that runs if it was cancelled, and not where that is put off ([`shielded`]): a switch point without a switch.
 pub fn check_cancelled() {
-    if is_cancelled() && !std::thread::panicking() {
+    // SAFETY: the fiber that runs lives.
+    let is_shielded =
+        worker::current_block().is_some_and(|block| unsafe { block.as_ref() }.is_shielded.get());
+    if is_cancelled() && !is_shielded && !std::thread::panicking() {
         cancel::unwind();
     }
 }

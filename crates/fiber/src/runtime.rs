@@ -291,12 +291,15 @@ impl Runtime {
         // What was let in before is waited for as well.
         wait_until(None, || self.shared.arriving.load(Ordering::SeqCst) == 0);
         wait_until(None, || self.shared.live_attached() == 0);
-        self.shared.pool.for_each(|block| {
-            if block.id.load(Ordering::Relaxed) != 0 && !block.latch.is_open() {
-                crate::fiber::cancel(block);
-            }
+        // Again and again, as one that was just being spawned by another may not have been there to be cancelled.
+        wait_until(Some(PATIENCE), || {
+            self.shared.pool.for_each(|block| {
+                if block.id.load(Ordering::Relaxed) != 0 && !block.latch.is_open() {
+                    crate::fiber::cancel(block);
+                }
+            });
+            self.shared.live() == 0
         });
-        wait_until(Some(PATIENCE), || self.shared.live() == 0);
         self.shared.enter(Stage::Ended);
         for thread in self.threads.drain(..) {
             let _ = thread.join();

@@ -42,7 +42,7 @@ use crate::queue::{Line, Queue};
 use crate::runtime::Shared;
 use crate::sleep::Place;
 use crate::switch::Command;
-use crate::wait::{Claim, claim, word};
+use crate::wait::word;
 
 /// After so many picks a worker looks at its inbox, its timers and the posted conditions.
 const ATTEND: u32 = 16;
@@ -271,7 +271,10 @@ impl Worker {
         }
         // Whoever cancels sets the flag before it looks at the word; one of the two sees the other.
         let is_cancelled = fiber.flags.load(Ordering::SeqCst) & CANCELLED != 0;
-        if is_cancelled && parked == word::PARKED && claim(word, word::CANCELLED) == Claim::Asleep {
+        // It may sleep elsewhere by now, and so that it is not to be woken.
+        let cancel =
+            || word.compare_exchange(word::PARKED, word::CANCELLED, Ordering::SeqCst, Ordering::Relaxed);
+        if is_cancelled && parked == word::PARKED && cancel().is_ok() {
             // Not to be resumed from here: since the exchange it may have run elsewhere, and another cancelled one may
             // sleep in its block.
             make_ready(NonNull::from(fiber));

@@ -181,7 +181,7 @@ impl WaitList {
 
     /// Takes up to a batch of those that came in `round` or before.
     pub(crate) fn pop_batch(&mut self, round: usize) -> Batch {
-        let mut batch = Batch { woken: [const { None }; Batch::SIZE], len: 0 };
+        let mut batch = Batch { woken: [const { None }; Batch::SIZE], len: 0, is_last: true };
         while let Some(node) = NonNull::new(self.head.cast_mut()).filter(|_| batch.len < Batch::SIZE) {
             // SAFETY: listed nodes live.
             let node = unsafe { node.as_ref() };
@@ -194,6 +194,9 @@ impl WaitList {
                 batch.len += 1;
             }
         }
+        // SAFETY: listed nodes live.
+        let rest = NonNull::new(self.head.cast_mut()).map(|node| unsafe { node.as_ref() });
+        batch.is_last = rest.is_none_or(|node| node.round() > round);
         batch
     }
 
@@ -226,6 +229,8 @@ impl WaitList {
 pub(crate) struct Batch {
     woken: [Option<Woken>; Self::SIZE],
     len: usize,
+    /// Nobody of them is left: the object is not looked at again, which one of these may give back.
+    is_last: bool,
 }
 
 impl Batch {
@@ -236,7 +241,7 @@ impl Batch {
 pub(crate) fn release(mut pop_batch: impl FnMut() -> Batch) {
     loop {
         let batch = pop_batch();
-        let is_last = batch.len < Batch::SIZE;
+        let is_last = batch.is_last;
         batch.woken.into_iter().flatten().for_each(Woken::wake);
         if is_last {
             return;

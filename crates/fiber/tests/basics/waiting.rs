@@ -1,5 +1,7 @@
 //! What fibers wait for, and what ends a wait.
 
+use std::sync::atomic::AtomicBool;
+
 use super::*;
 
 #[test]
@@ -66,6 +68,67 @@ fn a_shielded_wait_is_not_cancelled() {
         yield_now();
         child.fiber().cancel();
         assert!(matches!(child.join(), Err(JoinError::Cancelled)));
+    });
+}
+
+#[test]
+fn what_is_shielded_is_not_unwound_where_it_asks() {
+    on_fiber(|| {
+        let asked = Arc::new(AtomicBool::new(false));
+        let child = spawn({
+            let asked = asked.clone();
+            move || {
+                shielded(|| {
+                    yield_now();
+                    assert!(is_cancelled());
+                    check_cancelled();
+                    asked.store(true, Ordering::Relaxed);
+                });
+                check_cancelled();
+                panic!("it goes on");
+            }
+        });
+        let child = child.unwrap();
+        yield_now();
+        child.fiber().cancel();
+        assert!(matches!(child.join(), Err(JoinError::Cancelled)));
+        assert!(asked.load(Ordering::Relaxed));
+    });
+}
+
+/// The thread counts the panic of one that sleeps in a destructor: the others yield to each other all the same.
+#[test]
+fn fibers_yield_beside_one_that_sleeps_as_it_unwinds() {
+    struct Sleeps;
+    impl Drop for Sleeps {
+        fn drop(&mut self) {
+            sleep(Duration::from_millis(50));
+        }
+    }
+    on_fiber(|| {
+        let fails = spawn(|| {
+            let _sleeps = Sleeps;
+            panic!("on purpose, to sleep as it unwinds");
+        });
+        yield_now();
+        let is_set = Arc::new(AtomicBool::new(false));
+        // Of two that are ready the one that was spawned last runs first.
+        let sets = spawn({
+            let is_set = is_set.clone();
+            move || is_set.store(true, Ordering::Relaxed)
+        });
+        let looks = spawn({
+            let begin = Instant::now();
+            move || {
+                while !is_set.load(Ordering::Relaxed) && begin.elapsed() < Duration::from_secs(10) {
+                    yield_now();
+                }
+                is_set.load(Ordering::Relaxed)
+            }
+        });
+        assert!(looks.unwrap().join().unwrap(), "nobody else ran");
+        sets.unwrap().join().unwrap();
+        assert!(matches!(fails.unwrap().join(), Err(JoinError::Panicked(_))));
     });
 }
 
