@@ -1,10 +1,11 @@
 //! The steps of continuous integration, each timed; the list is the whole of it, for people and for robots.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use crate::limit;
+use crate::outcome::SKIPPED;
 
 /// What the whole list may take on two cores from a clean clone.
 const BUDGET: Duration = Duration::from_secs(20 * 60);
@@ -81,12 +82,11 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> Result<(), String> {
     for step in STEPS.iter().filter(|step| names.is_empty() || names.contains(&step.name)) {
         println!("\n=== {}: {}", step.name, shown(step));
         let start = Instant::now();
-        let passed = runs(root, step);
-        let verdict = if passed { "ok" } else { "FAILED" };
-        let line = format!("{:12} {verdict:6} {:7.1} s", step.name, start.elapsed().as_secs_f64());
+        let verdict = runs(root, step);
+        let line = format!("{:12} {:7} {:7.1} s", step.name, verdict.word(), start.elapsed().as_secs_f64());
         println!("=== {line}");
         table.push_str(&format!("  {line}\n"));
-        if !passed {
+        if verdict == Verdict::Failed {
             failed.push(step.name);
         }
     }
@@ -97,19 +97,46 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(format!("ci: failed: {}", failed.join(", "))) }
 }
 
-fn runs(root: &Path, step: &Step) -> bool {
-    let Some((program, arguments)) = step.command.split_first() else { return false };
+/// How a step ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    Passed,
+    /// It said that it could not do what it is for.
+    Skipped,
+    Failed,
+}
+
+impl Verdict {
+    fn of(status: ExitStatus) -> Self {
+        match status.code() {
+            Some(0) => Self::Passed,
+            Some(code) if code == i32::from(SKIPPED) => Self::Skipped,
+            _ => Self::Failed,
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Passed => "ok",
+            Self::Skipped => "SKIPPED",
+            Self::Failed => "FAILED",
+        }
+    }
+}
+
+fn runs(root: &Path, step: &Step) -> Verdict {
+    let Some((program, arguments)) = step.command.split_first() else { return Verdict::Failed };
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root).envs(step.variables.iter().copied());
     match limit::status(&mut command, STEP_LIMIT) {
-        Ok(Some(status)) => status.success(),
+        Ok(Some(status)) => Verdict::of(status),
         Ok(None) => {
             println!("{}: has not ended after {} s: killed", step.name, STEP_LIMIT.as_secs());
-            false
+            Verdict::Failed
         }
         Err(error) => {
             println!("{program}: cannot be run: {error}");
-            false
+            Verdict::Failed
         }
     }
 }
@@ -125,10 +152,11 @@ mod tests {
     #[test]
     fn a_step_fails_with_its_command_and_when_the_command_is_missing() {
         let root = crate::root();
-        assert!(runs(&root, &trial(&["true"])));
-        assert!(!runs(&root, &trial(&["false"])));
-        assert!(!runs(&root, &trial(&["no-such-program-here"])));
-        assert!(!runs(&root, &trial(&[])));
+        assert_eq!(runs(&root, &trial(&["true"])), Verdict::Passed);
+        assert_eq!(runs(&root, &trial(&["sh", "-c", "exit 77"])), Verdict::Skipped);
+        for command in [&["false"][..], &["no-such-program-here"], &[]] {
+            assert_eq!(runs(&root, &Step { name: "trial", variables: &[], command }), Verdict::Failed);
+        }
     }
 
     #[test]

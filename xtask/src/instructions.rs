@@ -8,6 +8,8 @@ use std::process::Command;
 
 use toml::{Table, Value};
 
+use crate::outcome::Done;
+
 /// Where the figures are kept.
 const KEPT: &str = "bench/instructions.toml";
 /// Programs of `bench/src/bin` that are counted, with their scenarios; the last word is under which the figure is kept.
@@ -20,10 +22,10 @@ const TOLERANCE: f64 = 0.03;
 const COUNTS: [u64; 2] = [200, 400];
 
 /// Counts and compares; fails where a packet has become dearer.
-pub(crate) fn check(root: &Path) -> Result<(), String> {
+pub(crate) fn check(root: &Path) -> Result<Done, String> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         println!("instructions: SKIPPED: valgrind is not installed");
-        return Ok(());
+        return Ok(Done::Skipped);
     }
     let path = root.join(KEPT);
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{KEPT}: {error}"))?;
@@ -31,7 +33,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
     let compiler = compiler()?;
     if kept.get("compiler").and_then(Value::as_str) != Some(&compiler) {
         println!("instructions: SKIPPED: {KEPT} was not written with {compiler}");
-        return Ok(());
+        return Ok(Done::Skipped);
     }
     let mut dearer = Vec::new();
     for (scenario, counted) in count_all(root)? {
@@ -44,7 +46,7 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
         }
     }
     if dearer.is_empty() {
-        return Ok(());
+        return Ok(Done::Well);
     }
     Err(format!(
         "a packet costs over {:.0} % more in: {}; make it cheaper, or say why and `cargo xtask instructions --write`",

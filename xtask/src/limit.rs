@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+/// How long what is to end has to tidy up, as network namespaces that it made.
+const GRACE: Duration = Duration::from_secs(5);
 /// Time between two looks at the command.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -28,16 +30,39 @@ pub(crate) fn status(command: &mut Command, limit: Duration) -> io::Result<Optio
     Ok(None)
 }
 
-/// Kills a command and its descendants, itself last: until then they are found.
+/// Ends a command and its descendants, and kills those that are still there some seconds later; the command last: until then the
+/// others are found.
 fn end(child: &mut Child) -> io::Result<()> {
-    for process in descendants(child.id()) {
+    let own = child.id();
+    let signal = |process: u32, signal| {
         if let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) {
             // It may have ended by itself.
-            let _ = kill_process(process, Signal::KILL);
+            let _ = kill_process(process, signal);
         }
+    };
+    let all = descendants(own);
+    all.iter().chain([&own]).for_each(|&process| signal(process, Signal::TERM));
+    let begin = Instant::now();
+    while begin.elapsed() < GRACE
+        && (child.try_wait()?.is_none() || all.iter().any(|&process| lives(process)))
+    {
+        thread::sleep(LOOK);
     }
-    child.kill()?;
+    all.into_iter()
+        .chain(descendants(own))
+        .filter(|&process| lives(process))
+        .for_each(|process| signal(process, Signal::KILL));
+    if child.try_wait()?.is_none() {
+        child.kill()?;
+    }
     child.wait().map(drop)
+}
+
+/// Whether a process has not ended.
+fn lives(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // Behind the name, which may hold anything.
+    stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with('Z'))
 }
 
 /// The processes that `process` has started, and those that they have.

@@ -6,6 +6,7 @@ mod ci;
 mod install;
 mod instructions;
 mod limit;
+mod outcome;
 mod source;
 mod spec;
 mod tidy;
@@ -14,6 +15,8 @@ mod trial;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+use outcome::{Done, SKIPPED};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -44,7 +47,11 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["ci", steps @ ..] => ci::run(&root, steps),
-        ["instructions"] => instructions::check(&root),
+        ["instructions"] => match instructions::check(&root) {
+            Ok(Done::Skipped) => return ExitCode::from(SKIPPED),
+            Ok(Done::Well) => Ok(()),
+            Err(message) => Err(message),
+        },
         ["instructions", "--write"] => instructions::write(&root),
         ["install", "--prefix", prefix] => install::run(&root, &PathBuf::from(prefix)).map(|_| ()),
         ["install", "--prefix", prefix, "--try"] => {

@@ -1,6 +1,7 @@
 //! What both ends of a connection are set to: a certificate made on the spot, and windows that limit nothing.
 
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use clap::ValueEnum;
@@ -19,6 +20,8 @@ use crate::Result;
 
 /// Bytes that may be under way: several times what the fastest and the longest measured way hold.
 const WINDOW_BYTES: u32 = 64 << 20;
+/// Bytes of the kernel's buffers, as of Weft's sockets and of those of the UDP rivals.
+const BUFFER_BYTES: usize = 8 << 20;
 /// Bytes of headers of IPv4 and UDP.
 const UNDERLAY_BYTES: u16 = 28;
 /// Bytes of the largest of the ten packets that quinn gives the kernel at a time, which are a datagram of 65,507 bytes
@@ -43,7 +46,28 @@ fn packet_bytes(mtu: u16) -> u16 {
 pub(crate) fn endpoint(address: SocketAddr, server: Option<ServerConfig>, mtu: u16) -> Result<Endpoint> {
     let mut config = EndpointConfig::default();
     config.max_udp_payload_size(packet_bytes(mtu))?;
-    Ok(Endpoint::new(config, server, UdpSocket::bind(address)?, Arc::new(TokioRuntime))?)
+    let socket = UdpSocket::bind(address)?;
+    enlarge_buffers(&socket)?;
+    Ok(Endpoint::new(config, server, socket, Arc::new(TokioRuntime))?)
+}
+
+/// Gives the socket the kernel's buffers that the other contenders have, past the system's limit where that is permitted.
+fn enlarge_buffers(socket: &UdpSocket) -> Result<()> {
+    let bytes = libc::c_int::try_from(BUFFER_BYTES)?;
+    let len = libc::socklen_t::try_from(size_of_val(&bytes))?;
+    let set = |option| {
+        let (fd, value) = (socket.as_raw_fd(), (&raw const bytes).cast());
+        // SAFETY: the value is an integer as these options want it, and lives through the call.
+        unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, option, value, len) == 0 }
+    };
+    for [force, plain] in
+        [[libc::SO_SNDBUFFORCE, libc::SO_SNDBUF], [libc::SO_RCVBUFFORCE, libc::SO_RCVBUF]]
+    {
+        if !set(force) && !set(plain) {
+            return Err(std::io::Error::last_os_error().into());
+        }
+    }
+    Ok(())
 }
 
 fn transport(controller: Controller, mtu: u16) -> TransportConfig {

@@ -10,7 +10,7 @@
 //! Every thirty-second seed runs twice and must give the same trace hash (I10). The exit code is 1 if a seed failed.
 
 use std::process::ExitCode;
-use std::thread;
+use std::{iter, panic, thread};
 
 use weft_testnet::model::{self, Scenario};
 use weft_testnet::plan::Plan;
@@ -107,31 +107,56 @@ fn tell_search(scenario: Scenario) -> bool {
     }
 }
 
+/// What one thread found.
+#[derive(Default)]
+struct Share {
+    report: Report,
+    failures: Vec<Failure>,
+    has_panicked: bool,
+}
+
+/// Runs seed after seed; one that panics is told, and the others run all the same.
+fn run_share(numbers: impl Iterator<Item = u64>, only: Option<Network>) -> Share {
+    let mut share = Share::default();
+    for seed in numbers {
+        match panic::catch_unwind(|| seeds::run_all(iter::once(seed), only)) {
+            Ok((report, failures)) => {
+                share.report.merge(&report);
+                share.failures.extend(failures);
+            }
+            Err(_) => {
+                eprintln!("seed {seed} panicked, see above; repeat it with --seed {seed}");
+                share.has_panicked = true;
+            }
+        }
+    }
+    share
+}
+
 /// The seeds are dealt out to the threads, which share nothing; the report does not depend on how many there are.
 fn run_many(request: &Request) -> Result<Report, Vec<Failure>> {
     let threads = request.threads.max(1);
-    let outcomes: Vec<(Report, Vec<Failure>)> = thread::scope(|scope| {
+    let outcomes: Vec<Share> = thread::scope(|scope| {
         let shares: Vec<_> = (0..threads)
             .map(|share| {
                 let all = request.from..request.from + request.seeds;
                 let numbers = all.filter(move |seed| seed % threads == share);
                 let only = request.only;
-                scope.spawn(move || seeds::run_all(numbers, only))
+                scope.spawn(move || run_share(numbers, only))
             })
             .collect();
+        // Panics are caught seed by seed.
         shares.into_iter().filter_map(|share| share.join().ok()).collect()
     });
-    let has_panicked = (outcomes.len() as u64) < threads;
+    let mut has_panicked = (outcomes.len() as u64) < threads;
     let mut report = Report::default();
     let mut failures = Vec::new();
-    for (part, failed) in outcomes {
-        report.merge(&part);
-        failures.extend(failed);
+    for share in outcomes {
+        report.merge(&share.report);
+        failures.extend(share.failures);
+        has_panicked |= share.has_panicked;
     }
-    if has_panicked {
-        eprintln!("a thread panicked; its seeds were not counted");
-    }
-    if failures.is_empty() { Ok(report) } else { Err(failures) }
+    if failures.is_empty() && !has_panicked { Ok(report) } else { Err(failures) }
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Request, String> {
