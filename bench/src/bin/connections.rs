@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use weft_bench::Report;
-use weft_socket::{Listener, Node, Options, RecvError, Socket};
+use weft_socket::{Listener, Node, NodeBuilder, Options, RecvError, Socket};
 
 /// Measures connections as such, over UDP and TCP on the loopback interface.
 #[derive(Parser)]
@@ -74,9 +74,16 @@ fn options() -> Options {
 impl Pair {
     /// `serve` runs on a thread of its own for as long as the server lives.
     fn open(serve: impl FnOnce(Listener) + Send + 'static) -> Result<Self, Box<dyn Error>> {
-        let node =
-            || Node::builder().bind(SocketAddr::from(([127, 0, 0, 1], 0))).memory_bytes(4 << 30).open();
-        let (server, client) = (node()?, node()?);
+        Self::open_with(|builder| builder, serve)
+    }
+
+    /// The same, with nodes that `set` has its way with.
+    fn open_with(
+        set: impl Fn(NodeBuilder) -> NodeBuilder,
+        serve: impl FnOnce(Listener) + Send + 'static,
+    ) -> Result<Self, Box<dyn Error>> {
+        let builder = || Node::builder().bind(SocketAddr::from(([127, 0, 0, 1], 0))).memory_bytes(4 << 30);
+        let (server, client) = (set(builder()).open()?, set(builder()).open()?);
         let listener = server.listen(0, &options().accept_limit(4_096))?;
         let target = (server.underlay(), listener.local_address().port);
         thread::spawn(move || serve(listener));
@@ -148,6 +155,8 @@ fn many(count: u64) -> Result<(), Box<dyn Error>> {
 
 fn compare(rounds: usize, time: Duration) -> Result<(), Box<dyn Error>> {
     let pair = Pair::open(|listener| answer(&listener))?;
+    // As TCP's ends do, who waits sleeps at once.
+    let sleeping = Pair::open_with(|builder| builder.spin(Duration::ZERO), |listener| answer(&listener))?;
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     thread::spawn(move || {
@@ -157,20 +166,29 @@ fn compare(rounds: usize, time: Duration) -> Result<(), Box<dyn Error>> {
             let _ = stream.read(&mut [0; 64]);
         }
     });
+    let tcp = || {
+        let mut stream = TcpStream::connect(address)?;
+        stream.shutdown(std::net::Shutdown::Write)?;
+        // Both ends have closed when the other's end comes, as a close of Weft is confirmed by the other end.
+        let _ = stream.read(&mut [0; 1])?;
+        Ok(())
+    };
+    let contenders: [&dyn Fn() -> Result<(), Box<dyn Error>>; 3] =
+        [&|| cycle(&pair), &|| cycle(&sleeping), &tcp];
     for round in 0..rounds.max(1) {
-        let weft = rate(time, || cycle(&pair))?;
-        let tcp = rate(time, || {
-            let mut stream = TcpStream::connect(address)?;
-            stream.shutdown(std::net::Shutdown::Write)?;
-            // Both ends have closed when the other's end comes, as a close of Weft is confirmed by the other end.
-            let _ = stream.read(&mut [0; 1])?;
-            Ok(())
-        })?;
+        let mut rates = [0.0; 3];
+        // Each is the first in its turn.
+        for at in (0..3).map(|at| (at + round) % 3) {
+            rates[at] = rate(time, contenders[at])?;
+        }
+        let [weft, sleeping, tcp] = rates;
         Report::new()
             .count("round", round as u64)
             .number("weft_cycles_per_s", weft)
+            .number("weft_sleeping_cycles_per_s", sleeping)
             .number("tcp_cycles_per_s", tcp)
             .number("ratio", weft / tcp)
+            .number("ratio_sleeping", sleeping / tcp)
             .print();
     }
     Ok(())
