@@ -81,7 +81,10 @@ class Bench:
         text = self.text(command, seconds)
         if "{" not in text:
             raise Failed(f"{shlex.join(command)}: no result")
-        return json.loads(text[text.find("{"):])
+        try:
+            return json.loads(text[text.find("{"):], parse_constant=no_number)
+        except ValueError as error:
+            raise Failed(f"{shlex.join(command)}: {error}") from error
 
     def servers(self):
         """Those that answer as long as the wire is there."""
@@ -91,6 +94,11 @@ class Bench:
         if self.programs.enet:
             commands["enet"] = [self.programs.enet, "serve", f"{self.server}:{ENET_PORT}"]
         return [self.start(command) for command in commands.values()]
+
+
+def no_number(name):
+    """What JSON has no number for is no result."""
+    raise ValueError(f"{name} is no result")
 
 
 def stop(process):

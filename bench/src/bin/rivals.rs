@@ -1,5 +1,6 @@
 //! Measures the kernel's own transports: `rivals serve ADDRESS`, then `rivals run TEST ADDRESS`.
 
+use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -64,7 +65,17 @@ fn main() -> ExitCode {
             let choices = Choices { time: Duration::from_secs_f64(seconds), no_delay, controller };
             Code::new(code_lines, code_lines_behind).and_then(|code| {
                 let request = Request { test, size: size.max(1), spin, code };
-                rivals::run(&request, &choices, address).map(|outcome| print(&request, &choices, outcome))
+                let outcome = rivals::run(&request, &choices, address)?;
+                let is_empty = if request.test.is_ping() {
+                    outcome.round_trips_ns.is_empty()
+                } else {
+                    outcome.arrived.messages == 0 || outcome.arrived.seconds <= 0.0
+                };
+                if is_empty {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "nothing arrived"));
+                }
+                print(&request, &choices, outcome);
+                Ok(())
             })
         }
     };

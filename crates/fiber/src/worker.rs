@@ -271,13 +271,10 @@ impl Worker {
         }
         // Whoever cancels sets the flag before it looks at the word; one of the two sees the other.
         let is_cancelled = fiber.flags.load(Ordering::SeqCst) & CANCELLED != 0;
-        // It may sleep elsewhere by now, and so that it is not to be woken.
-        let cancel =
-            || word.compare_exchange(word::PARKED, word::CANCELLED, Ordering::SeqCst, Ordering::Relaxed);
-        if is_cancelled && parked == word::PARKED && cancel().is_ok() {
-            // Not to be resumed from here: since the exchange it may have run elsewhere, and another cancelled one may
-            // sleep in its block.
-            make_ready(NonNull::from(fiber));
+        if is_cancelled && parked == word::PARKED {
+            // Not to be resumed from here, nor in any sleep: since the exchange it may have run elsewhere, and another cancelled
+            // one may sleep in its block.
+            crate::fiber::cancel(fiber);
         }
         true
     }
