@@ -40,7 +40,11 @@ impl Core {
         let mut again = 0;
         while let Some(event) = live.connection.poll_event() {
             match event {
-                Event::Connected => self.note_connected(slot, live, out),
+                Event::Connected => {
+                    // A send before that was refused for it, and not for want of room.
+                    live.is_blocked = false;
+                    self.note_connected(slot, live, out);
+                }
                 Event::Readable => again |= Interest::Readable.bit(),
                 Event::Writable => live.is_blocked = false,
                 Event::PeerClosed | Event::Closed => {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use common::{PATIENCE, Pair, node, wait_until};
 use stopwatch::{Stopwatch, judge};
 use weft_socket::link::{Endpoint, Fault, Faults, Hub, Link, LinkInfo, PollFds, RecvBatch, SendBatch};
-use weft_socket::{ConnectError, EndReason, Node, Options, RecvError, SendError};
+use weft_socket::{AcceptError, ConnectError, EndReason, Node, Options, RecvError, SendError};
 
 /// A link that keeps the first packet that it sent, and can send it again.
 #[cfg(test)]
@@ -89,6 +89,51 @@ fn a_thread_that_ends_closes_its_connection() {
     let mut buffer = [0; 16];
     assert_eq!(pair.accepted.recv(&mut buffer), Ok(9));
     assert_eq!(pair.accepted.recv(&mut buffer), Ok(0));
+}
+
+/// A send that comes before the connection is open waits for that, and goes.
+#[test]
+fn a_send_before_the_answer_to_the_open_goes_when_it_comes() {
+    let hub = Hub::new(1_500);
+    let slow: Faults = "delay=20ms".parse().unwrap();
+    let link = Arc::new(Fault::new(hub.endpoint().unwrap(), 1, slow, slow).unwrap());
+    let server = Node::builder().link(Arc::new(hub.endpoint().unwrap())).open().unwrap();
+    let client = Node::builder().link(link).open().unwrap();
+    for options in [Options::stream(), Options::datagram()] {
+        let listener = server.listen(0, &options).unwrap();
+        let target = (server.underlay(), listener.local_address().port);
+        let socket = client.connect_start(target, &options).unwrap();
+        socket.set_send_timeout(Some(PATIENCE));
+        assert_eq!(socket.send(b"early"), Ok(5));
+        let accepted = listener.accept_timeout(PATIENCE).unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!(accepted.recv(&mut buffer), Ok(5));
+        socket.abort();
+    }
+}
+
+/// A node goes down while others listen on it: none of them waits for ever for somebody who cannot come.
+#[test]
+fn a_listener_that_begins_as_its_node_goes_down_is_closed() {
+    for _ in 0..100 {
+        let node = node();
+        let listeners = thread::scope(|scope| {
+            let begins = scope.spawn(|| {
+                let mut listeners = Vec::new();
+                while let Ok(listener) = node.listen(0, &Options::stream()) {
+                    listeners.push(listener);
+                }
+                listeners
+            });
+            thread::sleep(Duration::from_micros(200));
+            node.shutdown(Duration::ZERO);
+            begins.join().unwrap()
+        });
+        for listener in listeners {
+            let failed = listener.accept_timeout(Duration::from_millis(1)).unwrap_err();
+            assert!(!matches!(failed, AcceptError::TimedOut(_)), "{failed:?}");
+        }
+    }
 }
 
 /// Who waits for room in `send` learns at once that another thread closes.

@@ -239,7 +239,9 @@ impl Engine {
         let result = take(&mut live.connection);
         let is_taken = result.is_ok();
         live.has_read |= is_taken;
-        if !live.connection.has_urgent_output() && live.connection.state() == State::Established {
+        // Memory of a long message that was just read is given back the long way.
+        let is_short = live.message_steps == 0 && live.connection.state() == State::Established;
+        if is_short && !live.connection.has_urgent_output() {
             // Nothing is to be sent: no clock, no outbox.
             core.note_taken(slot, &live);
             match live.leave() {

@@ -14,6 +14,7 @@ use crate::directory::{Source, Way};
 use crate::gather::Gather;
 use crate::listening::Listening;
 use crate::outbox::Outbox;
+use crate::port::Port;
 use crate::progress::Condition;
 use crate::random;
 use crate::reset;
@@ -105,6 +106,11 @@ impl Engine {
             Slot::new(connection, way.clone(), home, bytes, gather, None)
         });
         let slot = made.inspect_err(|_| self.core.budget.release(bytes))?;
+        // Who shuts the engine down says so before it looks for connections.
+        if self.core.is_down.load(Ordering::SeqCst) {
+            self.release(&slot);
+            return Err(ConnectError::Down);
+        }
         let link = &self.core.port(home).link;
         let no_ways = link.no_ways();
         self.operate(&slot, |_, _| ());
@@ -212,6 +218,10 @@ impl Engine {
         let start = random::u32().map_err(ListenError::System)?;
         let node = self.core.directory.own();
         let mut listeners = self.core.listeners.write();
+        // Who shuts the engine down says so before it looks for listeners.
+        if self.core.is_down.load(Ordering::SeqCst) {
+            return Err(ListenError::Down);
+        }
         let port = match port {
             Some(port) if listeners.contains_key(&port) => return Err(ListenError::InUse(port)),
             Some(port) => port,
@@ -233,7 +243,13 @@ impl Engine {
     pub fn accept(&self, listening: &Listening) -> Option<Arc<Slot>> {
         listening.accept().or_else(|| {
             self.core.try_turn(self.core.port(0), Runner::User, clock::now());
-            listening.accept()
+            let accepted = listening.accept();
+            if accepted.is_none() && listening.waiters.has_descriptor(Interest::Readable) {
+                // What woke it may have been taken before it did.
+                listening.waiters.lower(Interest::Readable);
+                self.core.ports.iter().for_each(Port::watch);
+            }
+            accepted
         })
     }
 
@@ -287,6 +303,22 @@ fn ephemeral(start: u32, offset: u32) -> CdpPort {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    /// A turn wakes the descriptor of a listener behind its sends: what it is woken for may have been accepted before.
+    #[test]
+    fn a_descriptor_that_is_woken_late_is_not_readable_for_ever() {
+        let bind = "127.0.0.1:0".parse().unwrap();
+        let engine = Engine::open(crate::Settings { bind, ..crate::Settings::default() }).unwrap();
+        let config = Config::new(weft_base::Service::Stream, engine.mss());
+        let listening = engine.listen(None, config, Gather::Off).unwrap();
+        let descriptor = engine.accept_readiness(&listening).unwrap();
+        let (readable, mut wakes) = (Interest::Readable.bit(), Vec::new());
+        listening.waiters.set(readable, readable, &mut wakes);
+        listening.waiters.set(0, 0, &mut Vec::new());
+        wakes.into_iter().for_each(crate::waiters::Wake::run);
+        assert!(engine.accept(&listening).is_none());
+        assert_eq!(weft_link::wait(&[descriptor.fd()], Some(std::time::Duration::ZERO)).unwrap(), 0);
+    }
 
     /// [CDP-ADR-5] Every ephemeral port is tried before "none is free" is said. [CDP-ADR-4] And no other.
     #[test]

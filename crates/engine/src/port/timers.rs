@@ -53,8 +53,10 @@ impl Port {
     pub(crate) fn put_off(&self, slot: &Slot, live: &mut Live, due: Instant) -> bool {
         let index = u32::try_from(self.index).unwrap_or(u32::MAX);
         let Some((_, timer)) = live.timer.filter(|(port, _)| *port == index) else { return false };
-        let is_moved = self.wheel.lock().reschedule(timer, due);
+        let mut wheel = self.wheel.lock();
+        let is_moved = wheel.reschedule(timer, due);
         if is_moved {
+            // Under the wheel's lock: whoever takes the entry out of it meanwhile says after this that there is none.
             slot.armed.store(due.as_nanos(), Ordering::Relaxed);
         }
         is_moved
