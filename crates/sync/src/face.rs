@@ -150,11 +150,17 @@ pub unsafe fn free<T>(object: *mut T, alive: impl FnOnce(&T) -> &Alive) {
 #[derive(Debug, Default)]
 pub struct Spin {
     looks: u32,
+    yields: u32,
 }
 
 impl Spin {
     /// Looks before the wait is over. A look is a `pause`, 10 to 50 ns; one look is enough for loom.
     const LOOKS: u32 = if cfg!(loom) { 1 } else { 100 };
+    /// How often it gives way to threads of the same priority.
+    #[cfg(not(loom))]
+    const YIELDS: u32 = 100;
+    #[cfg(not(loom))]
+    const NAP: std::time::Duration = std::time::Duration::from_micros(50);
 
     /// Waits for one look, or says that enough have been taken.
     #[inline]
@@ -165,5 +171,17 @@ impl Spin {
         self.looks += 1;
         spin_hint();
         true
+    }
+
+    /// Gives the processor away when enough looks have been taken: at first to threads of the same priority, and when that did not help
+    /// to any, as who is waited for may be one of a lower that this thread keeps from its processor.
+    #[cold]
+    pub fn give_way(&mut self) {
+        self.yields += 1;
+        #[cfg(not(loom))]
+        if self.yields > Self::YIELDS {
+            return std::thread::sleep(Self::NAP);
+        }
+        thread::yield_now();
     }
 }

@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::face::atomic::{AtomicUsize, Ordering};
-use crate::face::{Spin, UnsafeCell, thread};
+use crate::face::{Spin, UnsafeCell};
 use crate::{Futex, SpinLock};
 pub use guard::{Look, SlotGuard};
 
@@ -234,7 +234,7 @@ impl<T, I> Slot<T, I> {
                 return Look::of(SlotGuard::of_brief(self, before));
             }
             if !spin.look_again() {
-                thread::yield_now();
+                spin.give_way();
             }
         }
     }

@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 use crate::face::atomic::{AtomicBool, Ordering};
-use crate::face::{Spin, UnsafeCell, thread};
+use crate::face::{Spin, UnsafeCell};
 
 /// A value that one thread at a time may use, for a moment: waiting burns the processor.
 #[derive(Default)]
@@ -64,7 +64,7 @@ impl<T> SpinLock<T> {
         let mut spin = Spin::default();
         while self.taken.load(Ordering::Relaxed) {
             if !spin.look_again() {
-                thread::yield_now();
+                spin.give_way();
             }
         }
     }

@@ -64,6 +64,10 @@ impl Engine {
         let is_gated = room == 0 && len > 0;
         let result = if is_gated { Err(SendError::WouldBlock) } else { give(&mut live.connection, room) };
         if result.is_ok() && gather::may_gather(slot, &live) {
+            if !live.is_gathering {
+                // The service thread is called then, which is more than a moment.
+                live.stay();
+            }
             core.note_gathering(slot, &mut live);
             match live.leave() {
                 Ok(()) => return result,
