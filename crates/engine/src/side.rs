@@ -278,7 +278,7 @@ fn narrow(member: usize) -> u8 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use weft_base::{Address, FlowKey, Port, Seq, Service};
     use weft_proto::{Config, Secret};
 
@@ -299,7 +299,7 @@ mod tests {
     }
 
     /// A connection that has taken no round trip yet.
-    fn connection() -> Connection {
+    pub(crate) fn connection() -> Connection {
         let end = |node| Address { node: NodeId::new(node).unwrap(), port: Port::ECHO };
         let flow = FlowKey { local: end(1), remote: end(2) };
         let secret = Secret { iss: Seq::new(1), entropy: 1 };

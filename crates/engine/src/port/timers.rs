@@ -148,10 +148,52 @@ impl Port {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+    use std::time::Duration;
+
     use weft_link::{Link, SendBatch, Udp, UdpOptions};
 
     use super::*;
     use crate::clock;
+    use crate::directory::Way;
+    use crate::gather::Gather;
+    use crate::port::tests::port;
+    use crate::side::tests::connection;
+
+    /// Who puts a timer off and who takes it out of the wheel meanwhile agree on whether there is one: else nobody would ever arm it again.
+    #[test]
+    fn a_timer_that_is_put_off_as_it_fires_is_not_lost() {
+        const SECOND: Duration = Duration::from_secs(1);
+        let port = port();
+        let way = Way::Direct(port.link.info().local);
+        let slot = Arc::new(Slot::new(connection(), way, 0, 0, Gather::Off, None));
+        let (is_over, limit) = (AtomicBool::new(false), clock::now() + 60 * SECOND);
+        let is_armed = || slot.armed.load(Ordering::Relaxed) != u64::MAX;
+        let is_lost = thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut expired = Vec::new();
+                while !is_over.load(Ordering::Relaxed) {
+                    port.expire(clock::now() + SECOND, &mut expired);
+                    expired.clear();
+                }
+            });
+            let is_lost = (0..1_000_000).any(|_| {
+                let mut live = slot.lock();
+                let now = clock::now();
+                port.arm(&slot, &mut live, now + 2 * SECOND);
+                port.put_off(&slot, &mut live, now);
+                assert!(live.leave().is_ok());
+                while is_armed() && clock::now() < limit {
+                    std::hint::spin_loop();
+                }
+                is_armed()
+            });
+            is_over.store(true, Ordering::Relaxed);
+            is_lost
+        });
+        assert!(!is_lost, "it is said to be there, and never fires");
+    }
 
     #[test]
     fn what_a_flood_left_is_given_back_when_it_has_been_over_for_a_while() {
