@@ -72,13 +72,17 @@ impl Place {
 
 impl<T> Place<T> {
     fn of(table: &'static RwLock<Table<T>>) -> Option<Self> {
-        write(table).promise().then_some(Self(table))
+        let is_promised = write(table).promise();
+        is_promised.then(|| Self(table))
     }
 
     /// Gives `named` the descriptor.
     pub(crate) fn fill(self, named: T) -> c_int {
-        // Before the promise is taken back: nobody else gets it between.
-        write(self.0).insert(named)
+        let mut table = write(self.0);
+        let number = table.insert(named);
+        drop(table);
+        // The promise is taken back after that, with this place: nobody else gets it between.
+        number
     }
 }
 
