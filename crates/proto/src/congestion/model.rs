@@ -9,7 +9,7 @@
 //!  Startup --full or congested--> Drain --empty--> Cruise --some rounds--> Up --full or congested--> Down --+
 //!   x 2.77                        x 0.5            x 1  ^                  x 1.25                    x 0.75 |
 //!                                                       +---------------------------------------------------+
-//!  ProbeRtt, half of what the path holds, from any of them but Startup, if the queue has not been seen empty lately
+//!  ProbeRtt, about half of what the path holds, from any of them but Startup, if the queue has not been seen empty lately
 //! ```
 //!
 //! Loss by itself is no signal. More loss than noise explains is: it lowers a ceiling for what is in flight, by a part
@@ -45,6 +45,10 @@ const DOWN_GAIN: f64 = 0.75;
 const MARGIN: f64 = 0.99;
 /// The window, as a multiple of what the path holds: pacing is to be the limit, not the window.
 const WINDOW_GAIN: f64 = 2.0;
+/// What is kept in flight to empty the queue, as a part of what the path holds. A queue of others who keep twice in flight what they
+/// take the path to hold becomes empty only if this flow has two thirds of the path or more ([`Standing`]).
+const EMPTYING: f64 = 0.5;
+const EMPTYING_FOREIGN: f64 = 0.6;
 /// Never less than this in flight, or losses are found only by time-outs.
 const WINDOW_FLOOR: f64 = 4.0;
 /// Time for which the window lets an engine be away without the sender running dry.
@@ -152,7 +156,10 @@ impl Model {
     /// What the present phase allows in flight.
     fn cap(&self) -> f64 {
         match self.phase {
-            Phase::ProbeRtt(_) => (self.held_by_path() / 2.0).max(WINDOW_FLOOR),
+            Phase::ProbeRtt(_) => {
+                let part = if self.standing.is_foreign() { EMPTYING_FOREIGN } else { EMPTYING };
+                (part * self.held_by_path()).max(WINDOW_FLOOR)
+            }
             Phase::Startup | Phase::Drain | Phase::Cruise | Phase::Up | Phase::Down => self.bounds.ceiling,
         }
     }
@@ -238,7 +245,8 @@ impl Controller for Model {
         self.follow(ack);
         self.grow(ack.newly_acked);
         self.noise.handle_ack(ack, self.bandwidth.get());
-        if self.standing.handle_ack(ack, self.noise.is_short()) {
+        let clump = self.clumps.get() / self.bandwidth.get().max(1.0);
+        if self.standing.handle_ack(ack, self.noise.is_short(), clump) {
             self.enter_probe_rtt();
         }
         self.noise.set_quiet(ack.now, self.is_quiet());

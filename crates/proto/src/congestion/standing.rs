@@ -18,6 +18,8 @@ const WEIGHT: f64 = 0.125;
 /// Of the longest queue, which is forgotten by this part a round, so much is much less.
 const SHORTER: f64 = 0.7;
 const REMEMBERED: f64 = 0.98;
+/// A packet that waits for this part of the least round trip, and for half a clump of acknowledgements, finds a foreign queue empty.
+const EMPTY: f64 = 0.06;
 
 /// What is known of the queue since it was last seen empty.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,14 +33,17 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// Takes in a round trip, which was short or not. True if others seem to keep the queue empty.
-    pub(super) fn handle_ack(&mut self, ack: &Ack, is_short: bool) -> bool {
+    /// Takes in a round trip, which was short or not, where acknowledgements come in clumps of `clump` seconds. True if others seem to
+    /// keep the queue empty.
+    pub(super) fn handle_ack(&mut self, ack: &Ack, is_short: bool, clump: f64) -> bool {
         let (Some(rtt), Some(least)) = (ack.rtt, ack.min_rtt) else { return false };
-        if is_short {
+        let wait = (rtt - least).as_secs_f64();
+        let is_empty = !self.is_foreign || wait <= EMPTY * least.as_secs_f64() + clump / 2.0;
+        if is_short && is_empty {
             *self = Self::default();
             return false;
         }
-        self.wait += ((rtt - least).as_secs_f64() - self.wait) * WEIGHT;
+        self.wait += (wait - self.wait) * WEIGHT;
         self.longest = self.longest.max(self.wait);
         let is_shorter = self.is_foreign && self.wait < SHORTER * self.longest;
         if is_shorter {
@@ -84,7 +89,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn round_trip(standing: &mut Standing, rtt: Duration, is_short: bool) -> bool {
-        standing.handle_ack(&Ack { rtt: Some(rtt), min_rtt: Some(MS), ..ack() }, is_short)
+        standing.handle_ack(&Ack { rtt: Some(rtt), min_rtt: Some(MS), ..ack() }, is_short, 0.0)
     }
 
     /// Rounds with a long queue; losses are answered in the first `reactions` of them.
@@ -115,6 +120,22 @@ mod tests {
         let mut standing = standing(20, REACTIONS, true, HELD_MIN);
         assert!(!round_trip(&mut standing, MS, true) && !standing.is_foreign());
         (0..20).for_each(|_| assert!(!standing.end_round(true, HELD_MIN), "anew, with losses"));
+    }
+
+    /// Beside others that keep twice in flight what they take the path to hold the queue becomes short, but not empty, when this flow
+    /// leaves it.
+    #[test]
+    fn a_foreign_queue_that_becomes_short_and_not_empty_is_foreign_still() {
+        let at = MS + MS / 10;
+        let ack = Ack { rtt: Some(at), min_rtt: Some(MS), ..ack() };
+        let mut foreign = standing(20, REACTIONS, true, HELD_MIN);
+        _ = foreign.handle_ack(&ack, true, 0.0);
+        assert!(foreign.is_foreign(), "a tenth of the least round trip");
+        _ = foreign.handle_ack(&ack, true, 0.000_1);
+        assert!(!foreign.is_foreign(), "the end of a clump");
+        let mut own = standing(4, 2, true, HELD_MIN);
+        _ = own.handle_ack(&ack, true, 0.0);
+        (0..6).for_each(|_| assert!(!own.end_round(true, HELD_MIN), "short is enough before"));
     }
 
     #[test]

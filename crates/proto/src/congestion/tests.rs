@@ -306,6 +306,20 @@ fn simulated_model_has_its_part_beside_flows_that_answer_no_losses() {
     assert!((0.5..=2.0).contains(&mean), "{mean:.2} of what each has");
 }
 
+/// Beside one of these it does not fall behind for long, however often it looks whether it is alone.
+#[test]
+fn simulated_model_keeps_its_part_beside_one_that_answers_no_losses() {
+    let path = Path { rate: 83_000, rtt: Duration::from_millis(10), buffer: 830, ..PATH };
+    for more in [34, 51, 68] {
+        let flows: [Box<dyn Controller>; 2] =
+            [Box::new(Congestion::new(Kind::Model, Instant::ZERO)), Box::new(Rival::new())];
+        let outcome = run_with(Path { rate: path.rate + more, ..path }, flows, Duration::from_secs(30));
+        let part = outcome.flows[0] as f64 / outcome.flows[1] as f64;
+        println!("model beside one that answers no losses: {part:.2} of what that has");
+        assert!((0.5..=2.0).contains(&part), "{part:.2} of what the other has");
+    }
+}
+
 /// [CDP-CC-2] Loss does not slow a fixed window, as large as it was declared.
 #[test]
 fn simulated_fixed_window_keeps_its_rate_under_loss() {
