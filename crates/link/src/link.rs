@@ -202,6 +202,57 @@ pub struct LinkStats {
     pub sent_in_place: u64,
 }
 
+/// The methods by which one link tells of another that it is laid around, `$inner` seen from `$self`, and which packets do not pass;
+/// with `all` those too that a link with a clock of its own has in another way.
+macro_rules! pass_on {
+    ($self:ident => $inner:expr) => {
+        fn mss_to(&$self, peer: std::net::SocketAddr) -> Option<u16> {
+            $inner.mss_to(peer)
+        }
+
+        fn note_peer(&$self, from: std::net::SocketAddr) {
+            $inner.note_peer(from);
+        }
+
+        fn forget_peer(&$self, from: std::net::SocketAddr) {
+            $inner.forget_peer(from);
+        }
+
+        fn no_ways(&$self) -> u64 {
+            $inner.no_ways()
+        }
+
+        fn no_way_since(&$self, before: u64, to: std::net::SocketAddr) -> Option<std::io::Error> {
+            $inner.no_way_since(before, to)
+        }
+
+        fn room_bytes(&$self) -> Option<usize> {
+            $inner.room_bytes()
+        }
+
+        fn send_fd(&$self) -> Option<std::os::fd::RawFd> {
+            $inner.send_fd()
+        }
+
+        fn stats(&$self) -> $crate::LinkStats {
+            $inner.stats()
+        }
+    };
+    (all $self:ident => $inner:expr) => {
+        $crate::link::pass_on!($self => $inner);
+
+        fn poll_fds(&$self) -> $crate::PollFds {
+            $inner.poll_fds()
+        }
+
+        fn next_due(&$self) -> Option<std::time::Duration> {
+            $inner.next_due()
+        }
+    };
+}
+
+pub(crate) use pass_on;
+
 impl<L: Link + ?Sized> Link for Arc<L> {
     fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         (**self).recv(batch)
@@ -223,43 +274,5 @@ impl<L: Link + ?Sized> Link for Arc<L> {
         (**self).info()
     }
 
-    fn mss_to(&self, peer: SocketAddr) -> Option<u16> {
-        (**self).mss_to(peer)
-    }
-
-    fn no_ways(&self) -> u64 {
-        (**self).no_ways()
-    }
-
-    fn no_way_since(&self, before: u64, to: SocketAddr) -> Option<io::Error> {
-        (**self).no_way_since(before, to)
-    }
-
-    fn note_peer(&self, from: SocketAddr) {
-        (**self).note_peer(from);
-    }
-
-    fn forget_peer(&self, from: SocketAddr) {
-        (**self).forget_peer(from);
-    }
-
-    fn poll_fds(&self) -> PollFds {
-        (**self).poll_fds()
-    }
-
-    fn send_fd(&self) -> Option<RawFd> {
-        (**self).send_fd()
-    }
-
-    fn room_bytes(&self) -> Option<usize> {
-        (**self).room_bytes()
-    }
-
-    fn next_due(&self) -> Option<Duration> {
-        (**self).next_due()
-    }
-
-    fn stats(&self) -> LinkStats {
-        (**self).stats()
-    }
+    pass_on!(all self => (**self));
 }

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::{Link, LinkInfo, LinkStats, PollFds, RecvBatch, SendBatch};
+use crate::link::pass_on;
+use crate::{Link, LinkInfo, RecvBatch, SendBatch};
 
 /// A [`Link`] that writes a line for every packet of another.
 ///
@@ -88,45 +88,7 @@ impl<L: Link, W: Write + Send> Link for Trace<L, W> {
         LinkInfo { name: format!("trace({})", info.name), ..info }
     }
 
-    fn mss_to(&self, peer: SocketAddr) -> Option<u16> {
-        self.inner.mss_to(peer)
-    }
-
-    fn send_fd(&self) -> Option<RawFd> {
-        self.inner.send_fd()
-    }
-
-    fn no_ways(&self) -> u64 {
-        self.inner.no_ways()
-    }
-
-    fn no_way_since(&self, before: u64, to: SocketAddr) -> Option<io::Error> {
-        self.inner.no_way_since(before, to)
-    }
-
-    fn note_peer(&self, from: SocketAddr) {
-        self.inner.note_peer(from);
-    }
-
-    fn forget_peer(&self, from: SocketAddr) {
-        self.inner.forget_peer(from);
-    }
-
-    fn room_bytes(&self) -> Option<usize> {
-        self.inner.room_bytes()
-    }
-
-    fn poll_fds(&self) -> PollFds {
-        self.inner.poll_fds()
-    }
-
-    fn next_due(&self) -> Option<Duration> {
-        self.inner.next_due()
-    }
-
-    fn stats(&self) -> LinkStats {
-        self.inner.stats()
-    }
+    pass_on!(all self => self.inner);
 }
 
 /// Appends one line for a packet of `len` bytes that begins with `start`.

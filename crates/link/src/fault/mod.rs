@@ -11,14 +11,13 @@ mod random;
 mod settings;
 
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::RawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use weft_base::Instant;
 
-use crate::{Link, LinkInfo, LinkStats, PollFds, Received, RecvBatch, SendBatch};
+use crate::link::pass_on;
+use crate::{Link, LinkInfo, PollFds, Received, RecvBatch, SendBatch};
 use alarm::DueAlarm;
 pub use lane::{FaultCounts, WAITING_PACKETS};
 use lane::{Lane, Parcel};
@@ -197,34 +196,6 @@ impl<L: Link> Link for Fault<L> {
         LinkInfo { name: format!("fault({})", info.name), ..info }
     }
 
-    fn mss_to(&self, peer: SocketAddr) -> Option<u16> {
-        self.inner.mss_to(peer)
-    }
-
-    fn send_fd(&self) -> Option<RawFd> {
-        self.inner.send_fd()
-    }
-
-    fn no_ways(&self) -> u64 {
-        self.inner.no_ways()
-    }
-
-    fn no_way_since(&self, before: u64, to: SocketAddr) -> Option<io::Error> {
-        self.inner.no_way_since(before, to)
-    }
-
-    fn note_peer(&self, from: SocketAddr) {
-        self.inner.note_peer(from);
-    }
-
-    fn forget_peer(&self, from: SocketAddr) {
-        self.inner.forget_peer(from);
-    }
-
-    fn room_bytes(&self) -> Option<usize> {
-        self.inner.room_bytes()
-    }
-
     fn poll_fds(&self) -> PollFds {
         let mut fds = self.inner.poll_fds();
         fds.push(self.alarm.fd());
@@ -236,9 +207,7 @@ impl<L: Link> Link for Fault<L> {
         [own, self.inner.next_due()].into_iter().flatten().min()
     }
 
-    fn stats(&self) -> LinkStats {
-        self.inner.stats()
-    }
+    pass_on!(self => self.inner);
 }
 
 impl<L: Link> Drop for Fault<L> {

@@ -6,12 +6,12 @@ mod packet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::{Link, LinkInfo, LinkStats, PollFds, RecvBatch, SendBatch};
+use crate::link::pass_on;
+use crate::{Link, LinkInfo, RecvBatch, SendBatch};
 use blocks::Direction;
 
 /// A [`Link`] that records every packet of another as pcapng (draft-ietf-opsawg-pcapng).
@@ -166,45 +166,7 @@ impl<L: Link, W: Write + Send> Link for Pcap<L, W> {
         LinkInfo { name: format!("pcap({})", info.name), ..info }
     }
 
-    fn mss_to(&self, peer: SocketAddr) -> Option<u16> {
-        self.inner.mss_to(peer)
-    }
-
-    fn send_fd(&self) -> Option<RawFd> {
-        self.inner.send_fd()
-    }
-
-    fn no_ways(&self) -> u64 {
-        self.inner.no_ways()
-    }
-
-    fn no_way_since(&self, before: u64, to: SocketAddr) -> Option<io::Error> {
-        self.inner.no_way_since(before, to)
-    }
-
-    fn note_peer(&self, from: SocketAddr) {
-        self.inner.note_peer(from);
-    }
-
-    fn forget_peer(&self, from: SocketAddr) {
-        self.inner.forget_peer(from);
-    }
-
-    fn room_bytes(&self) -> Option<usize> {
-        self.inner.room_bytes()
-    }
-
-    fn poll_fds(&self) -> PollFds {
-        self.inner.poll_fds()
-    }
-
-    fn next_due(&self) -> Option<Duration> {
-        self.inner.next_due()
-    }
-
-    fn stats(&self) -> LinkStats {
-        self.inner.stats()
-    }
+    pass_on!(all self => self.inner);
 }
 
 /// The wall clock in nanoseconds since 1970.
