@@ -13,9 +13,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weft_link::{Interest, Waker, wait_for};
 
@@ -27,6 +27,9 @@ const LONG_PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long a question is waited for of those who neither ask nor say that they will not.
 const QUESTION_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a peer that reads may take for the rest of its answer when the node ends.
+const END_PATIENCE: Duration = Duration::from_millis(100);
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// The longest question, in bytes.
 const QUESTION_BYTES_MAX: u64 = 64;
 /// The longest answer that is read, in bytes: some 60,000 connections.
@@ -41,7 +44,26 @@ pub type Describe = Arc<dyn Fn(&str) -> String + Send + Sync>;
 pub struct Control {
     path: PathBuf,
     stop: Arc<Waker>,
+    peer: Arc<Peer>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// Who is being answered now.
+#[derive(Default)]
+struct Peer(Mutex<Option<UnixStream>>);
+
+impl Peer {
+    fn set(&self, stream: Option<UnixStream>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = stream;
+    }
+
+    /// It is read from no more, or neither read from nor written to.
+    fn end(&self, how: Shutdown) {
+        if let Some(stream) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            // One that has gone by itself is as good.
+            let _ = stream.shutdown(how);
+        }
+    }
 }
 
 impl Control {
@@ -54,12 +76,13 @@ impl Control {
         let listener = bind(&path, name)?;
         listener.set_nonblocking(true)?;
         let stop = Arc::new(Waker::new()?);
-        let stopped = stop.clone();
+        let peer = Arc::new(Peer::default());
+        let (stopped, answered) = (stop.clone(), peer.clone());
         let thread = std::thread::Builder::new()
             .name("weft-stat".into())
             .stack_size(256 << 10)
-            .spawn(move || answer_all(&listener, &stopped, &describe))?;
-        Ok(Self { path, stop, thread: Some(thread) })
+            .spawn(move || answer_all(&listener, &stopped, &answered, &describe))?;
+        Ok(Self { path, stop, peer, thread: Some(thread) })
     }
 }
 
@@ -83,7 +106,7 @@ fn lock() -> io::Result<File> {
     Ok(directory)
 }
 
-fn answer_all(listener: &UnixListener, stop: &Waker, describe: &Describe) {
+fn answer_all(listener: &UnixListener, stop: &Waker, peer: &Peer, describe: &Describe) {
     loop {
         let mut fds = [listener.as_raw_fd(), stop.fd()].map(Interest::readable);
         let is_told = wait_for(&mut fds, None).is_ok();
@@ -91,7 +114,11 @@ fn answer_all(listener: &UnixListener, stop: &Waker, describe: &Describe) {
             return;
         }
         match listener.accept() {
-            Ok((stream, _)) => answer(stream, describe),
+            Ok((stream, _)) => {
+                peer.set(stream.try_clone().ok());
+                answer(stream, describe);
+                peer.set(None);
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && is_told => {}
             Err(_) => std::thread::sleep(PAUSE),
         }
@@ -121,10 +148,14 @@ impl Drop for Control {
         self.stop.wake();
         let _ = std::fs::remove_file(&self.path);
         drop(alone);
-        // Some peer may be in the midst of an answer.
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        // Some peer may be in the midst of its question, or of its answer.
+        let Some(thread) = self.thread.take() else { return };
+        let begin = Instant::now();
+        while !thread.is_finished() {
+            self.peer.end(if begin.elapsed() < END_PATIENCE { Shutdown::Read } else { Shutdown::Both });
+            std::thread::sleep(LOOK_EVERY);
         }
+        let _ = thread.join();
     }
 }
 
@@ -247,6 +278,28 @@ mod tests {
             ended.send(())
         });
         assert!(end.recv_timeout(LONG_PATIENCE).is_ok());
+    }
+
+    /// Neither who has not asked yet nor who does not read holds up the end of a node for longer than a moment.
+    #[test]
+    fn a_node_ends_beside_peers_that_do_nothing() {
+        for (test, answer_bytes) in [("asks-nothing", 2), ("reads-nothing", 8 << 20)] {
+            let text = "a".repeat(answer_bytes);
+            let control = Control::open(&own_name(test), Arc::new(move |_| text.clone())).unwrap();
+            let peer = UnixStream::connect(&control.path).unwrap();
+            let is_answered = || control.peer.0.lock().unwrap().is_some();
+            while !is_answered() {
+                std::thread::yield_now();
+            }
+            if answer_bytes > 2 {
+                peer.shutdown(Shutdown::Write).unwrap();
+            }
+            let begin = Instant::now();
+            drop(control);
+            let took = begin.elapsed();
+            assert!(took < QUESTION_PATIENCE - END_PATIENCE, "{test}: {took:?}");
+            drop(peer);
+        }
     }
 
     #[test]
