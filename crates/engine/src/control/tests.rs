@@ -1,0 +1,128 @@
+use super::*;
+
+fn own_name(test: &str) -> String {
+    format!("test-{test}-{}", std::process::id())
+}
+
+#[test]
+fn a_named_node_answers_until_it_is_dropped() {
+    let name = own_name("answer");
+    let control = Control::open(&name, Arc::new(|asked| format!("{{{asked}}}"))).unwrap();
+    assert_eq!(query(&name, "").unwrap(), "{}");
+    assert_eq!(query(&name, "more").unwrap(), "{more}");
+    assert!(list().unwrap().contains(&name));
+    let mode = std::fs::metadata(&control.path).unwrap().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    drop(control);
+    assert!(query(&name, "").is_err());
+    assert!(!list().unwrap().contains(&name));
+}
+
+#[test]
+fn a_node_ends_also_when_its_file_is_gone() {
+    let control = Control::open(&own_name("gone"), Arc::new(|_| String::new())).unwrap();
+    std::fs::remove_file(&control.path).unwrap();
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        drop(control);
+        ended.send(())
+    });
+    assert!(end.recv_timeout(LONG_PATIENCE).is_ok());
+}
+
+/// Neither who has not asked yet nor who does not read holds up the end of a node for longer than a moment.
+#[test]
+fn a_node_ends_beside_peers_that_do_nothing() {
+    for (test, answer_bytes) in [("asks-nothing", 2), ("reads-nothing", 8 << 20)] {
+        let text = "a".repeat(answer_bytes);
+        let control = Control::open(&own_name(test), Arc::new(move |_| text.clone())).unwrap();
+        let peer = UnixStream::connect(&control.path).unwrap();
+        let is_answered = || control.peer.0.lock().unwrap().is_some();
+        while !is_answered() {
+            std::thread::yield_now();
+        }
+        if answer_bytes > 2 {
+            peer.shutdown(Shutdown::Write).unwrap();
+        }
+        let begin = Instant::now();
+        drop(control);
+        let took = begin.elapsed();
+        assert!(took < QUESTION_PATIENCE - END_PATIENCE, "{test}: {took:?}");
+        drop(peer);
+    }
+}
+
+#[test]
+fn who_says_nothing_at_all_gets_the_usual() {
+    let name = own_name("silent");
+    let control = Control::open(&name, Arc::new(|asked| format!("{{{asked}}}"))).unwrap();
+    let mut text = String::new();
+    UnixStream::connect(&control.path).unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(text, "{}");
+}
+
+#[test]
+fn a_name_is_taken_once_and_a_dead_one_is_replaced() {
+    let name = own_name("twice");
+    let first = Control::open(&name, Arc::new(|_| String::new())).unwrap();
+    assert!(Control::open(&name, Arc::new(|_| String::new())).is_err());
+    // A process that died leaves its file behind.
+    let left = path_of(&name).unwrap();
+    drop(first);
+    drop(UnixListener::bind(&left).unwrap());
+    drop(Control::open(&name, Arc::new(|_| String::new())).unwrap());
+}
+
+#[test]
+fn who_was_killed_is_not_listed_and_leaves_nothing() {
+    let name = own_name("killed");
+    let left = path_of(&name).unwrap();
+    let alone = lock().unwrap();
+    drop(UnixListener::bind(&left).unwrap());
+    drop(alone);
+    let alive = own_name("alive");
+    let control = Control::open(&alive, Arc::new(|_| String::new())).unwrap();
+    let names = list().unwrap();
+    assert!(names.contains(&alive) && !names.contains(&name), "{names:?}");
+    assert!(!left.exists());
+    drop(control);
+    assert!(!path_of(&alive).unwrap().exists());
+}
+
+#[test]
+fn one_that_ends_while_it_is_asked_says_nothing() {
+    let name = own_name("ends");
+    // Nobody who lists connects meanwhile.
+    let _alone = lock().unwrap();
+    let listener = UnixListener::bind(path_of(&name).unwrap()).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || drop(listener.accept().unwrap()));
+        assert_eq!(query(&name, "").unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    });
+    std::fs::remove_file(path_of(&name).unwrap()).unwrap();
+}
+
+#[test]
+fn nodes_come_and_go_while_others_list_them() {
+    std::thread::scope(|scope| {
+        for index in 0..3 {
+            scope.spawn(move || {
+                let name = own_name(&format!("busy-{index}"));
+                for _ in 0..50 {
+                    let control = Control::open(&name, Arc::new(|_| "{}".to_owned())).unwrap();
+                    assert!(list().unwrap().contains(&name));
+                    assert_eq!(query(&name, "").unwrap(), "{}");
+                    drop(control);
+                    assert!(!list().unwrap().contains(&name));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_name_cannot_leave_the_directory() {
+    for name in ["", "..", "a/b", ".hidden", "a b"] {
+        assert!(path_of(name).is_err(), "{name:?}");
+    }
+}
