@@ -148,6 +148,7 @@ impl World {
             4 => self.deliver(end, 1),
             5 => self.deliver(end, usize::from(program.byte())),
             6 => drop(self.wires[end].pop_front()),
+            7 if operation & 0x10 != 0 => self.repeat(end),
             7 => self.reorder(end),
             8 => self.damage(end, program),
             9 => self.wait(Duration::from_micros(u64::from(program.word()) * 40)),
@@ -277,6 +278,14 @@ impl World {
     fn reorder(&mut self, end: usize) {
         if let Some(bytes) = self.wires[end].pop_front() {
             self.wires[end].push_back(bytes);
+        }
+    }
+
+    /// The packet at the front comes once more, behind those that are under way.
+    fn repeat(&mut self, end: usize) {
+        if self.wires[end].len() < WIRE_MAX {
+            let again = self.wires[end].front().cloned();
+            self.wires[end].extend(again);
         }
     }
 
