@@ -29,6 +29,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const QUESTION_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a peer that reads may take for the rest of its answer when the node ends.
 const END_PATIENCE: Duration = Duration::from_millis(100);
+/// How often it is looked at meanwhile whether that is over.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// The longest question, in bytes.
 const QUESTION_BYTES_MAX: u64 = 64;

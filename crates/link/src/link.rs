@@ -202,8 +202,8 @@ pub struct LinkStats {
     pub sent_in_place: u64,
 }
 
-/// The methods by which one link tells of another that it is laid around, `$inner` seen from `$self`, and which packets do not pass;
-/// with `all` those too that a link with a clock of its own has in another way.
+/// For a link that is laid around another, `$inner` as seen from `$self`: the methods that it answers with the other's. Packets pass
+/// by none of them. `all` has those too that a link with an alarm of its own answers itself.
 macro_rules! pass_on {
     ($self:ident => $inner:expr) => {
         fn mss_to(&$self, peer: std::net::SocketAddr) -> Option<u16> {

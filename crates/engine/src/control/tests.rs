@@ -34,21 +34,23 @@ fn a_node_ends_also_when_its_file_is_gone() {
 #[test]
 fn a_node_ends_beside_peers_that_do_nothing() {
     for (test, answer_bytes) in [("asks-nothing", 2), ("reads-nothing", 8 << 20)] {
-        let text = "a".repeat(answer_bytes);
-        let control = Control::open(&own_name(test), Arc::new(move |_| text.clone())).unwrap();
-        let peer = UnixStream::connect(&control.path).unwrap();
-        let is_answered = || control.peer.0.lock().unwrap().is_some();
-        while !is_answered() {
-            std::thread::yield_now();
-        }
-        if answer_bytes > 2 {
-            peer.shutdown(Shutdown::Write).unwrap();
-        }
-        let begin = Instant::now();
-        drop(control);
-        let took = begin.elapsed();
-        assert!(took < QUESTION_PATIENCE - END_PATIENCE, "{test}: {took:?}");
-        drop(peer);
+        // A busy machine may stand still for as long once, and hardly three times.
+        let ends_soon = || {
+            let text = "a".repeat(answer_bytes);
+            let control = Control::open(&own_name(test), Arc::new(move |_| text.clone())).unwrap();
+            let peer = UnixStream::connect(&control.path).unwrap();
+            let is_answered = || control.peer.0.lock().unwrap().is_some();
+            while !is_answered() {
+                std::thread::yield_now();
+            }
+            if answer_bytes > 2 {
+                peer.shutdown(Shutdown::Write).unwrap();
+            }
+            let begin = Instant::now();
+            drop(control);
+            begin.elapsed() < QUESTION_PATIENCE - END_PATIENCE
+        };
+        assert!((0..3).any(|_| ends_soon()), "{test}");
     }
 }
 

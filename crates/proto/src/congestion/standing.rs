@@ -133,7 +133,7 @@ mod tests {
         assert!(foreign.is_foreign(), "a tenth of the least round trip");
         _ = foreign.handle_ack(&ack, true, 0.000_1);
         assert!(!foreign.is_foreign(), "the end of a clump");
-        let mut own = standing(4, 2, true, HELD_MIN);
+        let mut own = standing(QUIET_ROUNDS - 2, REACTIONS, true, HELD_MIN);
         _ = own.handle_ack(&ack, true, 0.0);
         (0..6).for_each(|_| assert!(!own.end_round(true, HELD_MIN), "short is enough before"));
     }
