@@ -125,15 +125,22 @@ impl Basins {
         self.overflows_before.load(Ordering::Relaxed)
     }
 
-    /// The sockets that have packets, and the numbers of the next of these.
+    /// The sockets that have packets, and the numbers of the next of these. `note_error`: one has told of an error, which it tells once,
+    /// so that its reports are to be read.
     #[cold]
-    pub(super) fn heads(&self) -> impl Iterator<Item = (usize, u32)> {
-        self.fds.iter().enumerate().filter_map(|(at, &fd)| {
+    pub(super) fn heads(&self, note_error: impl Fn()) -> impl Iterator<Item = (usize, u32)> {
+        self.fds.iter().enumerate().filter_map(move |(at, &fd)| {
             let mut head = [0_u8; HEADER_BYTES as usize];
             let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
             // SAFETY: the room lives and has the length given.
             let len = unsafe { libc::recv(fd, head.as_mut_ptr().cast(), head.len(), flags) };
-            let head = head.get(..usize::try_from(len).ok()?)?;
+            let Ok(len) = usize::try_from(len) else {
+                if io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock {
+                    note_error();
+                }
+                return None;
+            };
+            let head = head.get(..len)?;
             Some((at, course::number(head, 0)?))
         })
     }
@@ -197,6 +204,23 @@ mod tests {
     fn a_stripe_is_as_large_as_what_leaves_as_one() {
         let packets = |bytes| 1 << Stripe::of_packets(bytes).shift;
         assert_eq!([1_472, 8_972, 65_507, 64, 0].map(packets), [32, 4, 1, 32, 32]);
+    }
+
+    /// What ICMP says of a packet sent earlier is told by one call of the socket that hears it, and by no later one.
+    #[test]
+    fn an_error_that_a_look_at_the_next_packets_takes_away_is_told() {
+        let reserved = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let nobody = reserved.local_addr().unwrap();
+        drop(reserved);
+        let local = SocketAddr::from(([127, 0, 0, 1], 0));
+        // Each has a port of its own, as the first of the group that would share one is not there.
+        let basins = Basins::open(local, 1 << 16, true, 0).unwrap();
+        basins.sockets[2].send_to(&[7; 100], &nobody.into()).unwrap();
+        crate::wait(&[basins.fds[2]], Some(std::time::Duration::from_secs(60))).unwrap();
+        let errors = std::cell::Cell::new(0);
+        let heads = || basins.heads(|| errors.set(errors.get() + 1)).count();
+        assert_eq!((heads(), errors.get()), (0, 1));
+        assert_eq!((heads(), errors.get()), (0, 1), "it is told once");
     }
 
     /// Whatever the kernel joins, of the first packet of which the program is asked.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::RawFd;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::Udp;
@@ -165,7 +166,7 @@ impl Udp {
     pub(super) fn recv_basins(&self, basins: &Basins, batch: &mut RecvBatch) -> io::Result<(usize, bool)> {
         let (mut count, mut errors, mut empty) = (0, 0, 0);
         if batch.course.is_astray() {
-            batch.course.note_heads(basins.heads());
+            batch.course.note_heads(self.heads(basins));
         }
         let mut at = batch.course.socket();
         while batch.room() > 0 && errors < ERRORS_MAX {
@@ -183,13 +184,18 @@ impl Udp {
                     (count, empty) = (count + more, 0);
                     batch.note_course(Some(at));
                     if batch.course.is_astray() {
-                        batch.course.note_heads(basins.heads());
+                        batch.course.note_heads(self.heads(basins));
                     }
                     at = batch.course.socket();
                 }
             }
         }
         Ok((count, false))
+    }
+
+    /// What lies first in these.
+    fn heads(&self, basins: &Basins) -> impl Iterator<Item = (usize, u32)> {
+        basins.heads(|| self.has_reports.store(true, Ordering::Relaxed))
     }
 
     /// The peer's packets come to the shared socket again. What lies in the others is still to be read.
