@@ -90,6 +90,21 @@ fn when_the_kernel_refuses_to_cut_packets_they_leave_one_by_one_and_it_is_not_as
     assert!(!here.info().gso);
 }
 
+/// A datagram may come from port 0, and be answered, but nothing can be sent there.
+#[test]
+fn packets_that_cannot_be_sent_to_their_target_do_not_end_grouping() {
+    for home in HOMES {
+        let (here, there) = pair(home);
+        let has_gso = here.info().gso;
+        let mut batch = SendBatch::new();
+        let nowhere = SocketAddr::new(there.info().local.ip(), 0);
+        (0..2).for_each(|n| push(&mut batch, nowhere, &packet(n, 40)));
+        assert_eq!(here.send(&mut batch).unwrap(), 2);
+        assert_eq!(here.stats().dropped_unreachable, 2, "{home}");
+        assert_eq!(here.info().gso, has_gso, "{home}");
+    }
+}
+
 #[test]
 fn a_packet_that_is_too_large_is_dropped_and_counted_and_its_neighbours_arrive() {
     for home in HOMES {

@@ -114,13 +114,18 @@ impl Udp {
 
     /// One packet: no control message, no list of messages. `may_be_direct`: by the socket of its peer, if it has one.
     fn send_lone(&self, frame: &Frame<'_>, may_be_direct: bool) -> io::Result<usize> {
-        match self.persist(|| self.send_one(frame, may_be_direct)) {
-            Ok(bytes) => {
-                self.count_sent(1, bytes);
-                Ok(1)
-            }
-            Err(error) => self.handle_error(error, frame.to, 1),
+        self.try_lone(frame, may_be_direct).or_else(|error| self.handle_error(error, frame.to, 1))
+    }
+
+    /// The same, with whatever error it is that it did not leave for.
+    fn try_lone(&self, frame: &Frame<'_>, may_be_direct: bool) -> io::Result<usize> {
+        let mut sent = self.persist(|| self.send_one(frame, may_be_direct));
+        if may_be_direct && sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            // The shared socket may have room, and if not, it is its descriptor that tells when it has again.
+            sent = self.persist(|| self.send_one(frame, false));
         }
+        self.count_sent(1, sent?);
+        Ok(1)
     }
 
     /// What an error of `count` packets to `to` means for them.
@@ -173,7 +178,7 @@ impl Udp {
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// The kernel did not cut a group of `count` packets: they leave one by one. If that works, it will not be asked
+    /// The kernel did not cut a group of `count` packets: they leave one by one. If any does, it will not be asked
     /// to cut again, unless it only said that the packets are too large.
     #[cold]
     fn send_singly(
@@ -185,8 +190,12 @@ impl Udp {
     ) -> io::Result<usize> {
         self.counters.gso_refused.add(1);
         let oversize = self.counters.dropped_oversize.get();
+        let mut has_left = false;
         for done in 0..count {
-            match self.send_lone(&batch.at(at), true) {
+            let frame = batch.at(at);
+            let sent = self.try_lone(&frame, true);
+            has_left |= sent.is_ok();
+            match sent.or_else(|error| self.handle_error(error, frame.to, 1)) {
                 Ok(_) => batch.advance(&mut at, 1),
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => return Ok(done),
@@ -194,7 +203,8 @@ impl Udp {
         }
         let is_too_large = refusal.raw_os_error() == Some(libc::EMSGSIZE)
             || self.counters.dropped_oversize.get() != oversize;
-        if !is_too_large {
+        // Packets that are refused by themselves as well, such as for their target, say nothing of groups.
+        if has_left && !is_too_large {
             self.group_max.store(1, Ordering::Relaxed);
         }
         Ok(count)
