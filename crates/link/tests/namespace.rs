@@ -1,13 +1,17 @@
 //! UDP where a real network's limits hold: a network namespace of the test's own, with interfaces whose MTU is 1500 bytes, or a
 //! loopback interface that is slow. Needs the permission to make one; says loudly when it is missing.
 
+mod ends;
+
 use std::io;
+use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
 use bytes::Bytes;
 use weft_link::{Interest, Link, RecvBatch, SendBatch, Trace, Udp, UdpOptions, wait, wait_for};
 
+use ends::{End, ping_pong};
 use helpers::*;
 
 #[test]
@@ -117,6 +121,60 @@ fn what_the_kernel_does_not_take_now_stays_in_the_batch_and_leaves_later() {
         let mut lens = receive(&there, 300);
         lens.sort_unstable();
         assert_eq!(lens, (1000..1300).collect::<Vec<_>>());
+    });
+}
+
+/// The second socket of a link may be connected to one peer after the other, and each sees the address that leads to it.
+#[test]
+fn peers_see_the_address_that_leads_to_them_whoever_had_the_second_socket_before() {
+    in_namespace(&["ip addr add 192.0.2.5/32 dev lo", "ip -6 addr add 2001:db8::5/128 dev lo"], || {
+        for (home, first, then) in
+            [("0.0.0.0:0", "192.0.2.5", "127.0.0.1"), ("[::]:0", "[2001:db8::5]", "[::1]")]
+        {
+            let mut there = End::new(home);
+            let port = there.link.info().local.port();
+            for peer in [first, then] {
+                let mut here = End::new(&format!("{peer}:0"));
+                let to: SocketAddr = format!("{peer}:{port}").parse().unwrap();
+                let from = here.link.info().local;
+                for round in 0..100 {
+                    here.look();
+                    there.look();
+                    here.send(to, &[vec![round; 64]]);
+                    assert_eq!(there.receive(1), [(from, vec![round; 64])]);
+                    there.send(from, &[vec![round; 64]]);
+                    assert_eq!(here.receive(1), [(to, vec![round; 64])], "answer {round}");
+                }
+                assert_eq!(there.link.poll_fds().len(), 2, "{peer} has the second socket");
+                // Packets that come together are not for it, so the next peer gets it.
+                for _ in 0..100 {
+                    here.send(to, &ends::packets(4, 700));
+                    there.receive(4);
+                }
+            }
+        }
+    });
+}
+
+/// The second socket may be full while the shared one, whose descriptor is told, is not.
+#[test]
+fn who_is_told_to_wait_has_something_to_wait_for_where_a_peer_has_the_second_socket() {
+    in_namespace(&["tc qdisc add dev lo root tbf rate 80mbit burst 64k limit 10mb"], || {
+        let end = || End { link: udp("127.0.0.1:0", 16 << 10), batch: RecvBatch::new() };
+        let (mut here, mut there) = (end(), end());
+        ping_pong(&mut here, &mut there, 100);
+        assert_eq!(here.link.poll_fds().len(), 2, "the peer has the second socket");
+        let mut batch = SendBatch::new();
+        let error = (0..10_000).find_map(|_| {
+            push(&mut batch, &there.link, 1400, false);
+            here.link.send(&mut batch).err()
+        });
+        assert_eq!(error.map(|error| error.kind()), Some(io::ErrorKind::WouldBlock));
+        let mut writable = [Interest::writable(here.link.send_fd().unwrap())];
+        assert_eq!(wait_for(&mut writable, Some(Duration::ZERO)).unwrap(), 0, "it has room");
+        while here.link.send(&mut batch).is_err() {
+            assert_ne!(wait_for(&mut writable, Some(Duration::from_secs(60))).unwrap(), 0);
+        }
     });
 }
 

@@ -107,10 +107,14 @@ impl Direct {
         let mut held = self.lock();
         let socket = self.socket.get_or_init(|| open(shared, local, buffer_bytes, peer).ok());
         self.connecting.fetch_add(1, Ordering::Release);
+        let Some(socket) = socket else { return };
+        if local.ip().is_unspecified() {
+            // The kernel keeps the address, and the interface, that it took for an earlier peer, to whom another may have led.
+            // What comes before the next line is read with its address.
+            let _ = rustix::net::connect_unspec(socket);
+        }
         // A peer that cannot be reached just now does not answer either: the shared socket does.
-        if let Some(socket) = socket
-            && socket.connect(&options::target(peer, local.is_ipv6()).into()).is_ok()
-        {
+        if socket.connect(&options::target(peer, local.is_ipv6()).into()).is_ok() {
             *held = Some(peer);
             self.set_mode(mode);
         }
