@@ -87,17 +87,30 @@ pub(super) struct Round {
     pub(super) is_app_limited: bool,
     /// Greatest count in flight.
     pub(super) in_flight_max: f64,
+    /// The same as it began, if an acknowledgement ended the one before.
+    pub(super) in_flight_before: f64,
 }
 
 impl Round {
     /// Takes in an acknowledgement and gives back the round that it ends, if it ends one.
     pub(super) fn handle_ack(&mut self, ack: &Ack) -> Option<Self> {
         self.delivered = self.delivered.saturating_add(ack.newly_acked);
-        self.in_flight_max = self.in_flight_max.max(f64::from(ack.in_flight) + f64::from(ack.newly_acked));
+        let in_flight = f64::from(ack.in_flight) + f64::from(ack.newly_acked);
+        self.in_flight_max = self.in_flight_max.max(in_flight);
         if let Some(sample) = ack.delivery {
             self.is_app_limited |= sample.is_app_limited;
         }
-        (ack.sent_at >= self.started).then(|| self.cut(ack.now))
+        (ack.sent_at >= self.started).then(|| {
+            let over = self.cut(ack.now);
+            self.in_flight_before = in_flight;
+            over
+        })
+    }
+
+    /// Greatest count in flight in the round, or as it began, of one that nothing has been heard in: a mark may come with
+    /// the acknowledgement that ended the one before.
+    pub(super) fn peak(&self) -> f64 {
+        if self.in_flight_max > 0.0 { self.in_flight_max } else { self.in_flight_before }
     }
 
     pub(super) fn handle_loss(&mut self, loss: &Loss) {

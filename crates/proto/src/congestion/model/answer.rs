@@ -49,7 +49,7 @@ impl Model {
         if !is_probing {
             self.bounds.rate = (self.rate() * RATE_KEPT).max(round.rate(now).min(self.rate()));
         }
-        let peak = round.in_flight_max.min(self.bounds.ceiling);
+        let peak = round.peak().min(self.bounds.ceiling);
         self.bounds.ceiling = (peak * KEPT).max(WINDOW_FLOOR);
         match self.phase {
             Phase::Startup => self.enter(Phase::Drain, DRAIN_ROUNDS),
