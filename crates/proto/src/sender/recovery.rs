@@ -29,6 +29,7 @@ impl Sender {
         let came_at = acked.came_at;
         let min_rtt = self.rtt.min_rtt();
         let edge_before = self.edge;
+        self.end_reaction();
         self.flight.set_heard_by(acked.by);
         self.flight.note_far(acked.far_sack);
         let mut progress = self.flight.acknowledge(came_at, acked.full, min_rtt);
@@ -178,6 +179,13 @@ impl Sender {
         if ece && self.ecn_recover.is_at_or_before(self.una()) {
             self.congestion.handle_ecn(now, self.flight.newest_sent_at());
             self.ecn_recover = self.nxt();
+        }
+    }
+
+    /// What was sent by the controller's last answer to losses has been acknowledged: what proves an error from now on was none of these.
+    fn end_reaction(&mut self) {
+        if self.reaction.lost > 0 && self.reaction.until.is_at_or_before(self.una()) {
+            (self.reaction.lost, self.reaction.refuted) = (0, 0);
         }
     }
 

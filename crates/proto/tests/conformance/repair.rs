@@ -69,6 +69,51 @@ fn a_repair_that_is_alone_waits_for_no_pacer() {
     }
 }
 
+/// The answer to losses is taken back when they prove to be errors, and not when another number does, long after all of them arrived.
+#[test]
+fn an_error_of_later_does_not_take_back_the_answer_to_losses() {
+    const WINDOW: u32 = 32;
+    let settings = Settings { initial_window: Some(WINDOW), ..Settings::default() };
+    let config =
+        Config { pacing: false, congestion_settings: settings, ..Config::new(Service::Stream, 1_444) };
+    let window = |script: &Script| script.own.path_stats().congestion_window;
+    let mut script = Script::embryo(&config, &generous_stream());
+    script.now += MS / 2;
+    script.say(Kind::Ack);
+    script.own.send(&vec![1; WINDOW as usize * 1_444]).unwrap();
+    let sent = numbers(&script.take());
+    assert_eq!(sent.len(), WINDOW as usize);
+    // The first is lost, and repaired.
+    script.now += MS;
+    let tlvs = Tlvs { sack: Some(Sack::from_held(0..WINDOW - 1)), ..Tlvs::default() };
+    let packet = script.control(&script.header(Kind::Ack), &tlvs);
+    let mut repaired = numbers(&script.hear(packet));
+    repaired.extend(numbers(&script.pass(MS)));
+    assert_eq!((repaired, script.own.stats(script.now).lost), (vec![sent[0]], 1));
+    script.ack = sent[sent.len() - 1] + 1;
+    script.say(Kind::Ack);
+    let answered = window(&script);
+    assert!(answered < WINDOW, "{answered}");
+    // A tail probe is answered before it can have arrived: what it repeats was late.
+    script.own.send(&[1; 1_444]).unwrap();
+    let probed = numbers(&script.take());
+    assert_eq!(numbers(&script.next_timer()), probed);
+    script.ack = probed[0] + 1;
+    script.say(Kind::Ack);
+    assert_eq!(script.own.stats(script.now).spurious, 1);
+    assert!(window(&script) <= answered + 1, "{:?}", script.own.stats(script.now));
+    // Nor does the start go on, which doubles the window.
+    for _ in 0..4 {
+        script.own.send(&vec![1; 2 * WINDOW as usize * 1_444]).unwrap();
+        while let Some(last) = numbers(&script.take()).last() {
+            script.now += MS;
+            script.ack = *last + 1;
+            script.own.handle_packet(script.now, script.control(&script.header(Kind::Ack), &Tlvs::default()));
+        }
+    }
+    assert!(window(&script) < WINDOW + 8, "{:?}", script.own.stats(script.now));
+}
+
 /// [CDP-RTX-5] On a path that has become quicker than it ever was every answer seems to be of an earlier transmission. Then
 /// what was sent again and lost again is not repaired one number a time-out.
 #[test]
