@@ -41,8 +41,9 @@ enum Entry {
     Packets(Segments),
     /// A message of several packets.
     Assembled { message: Message, slots: u32 },
-    /// Whole records of one packet; none of them has MORE.
-    Records(Bytes),
+    /// Whole records of one packet; none of them has MORE. No slot of their own where the packet ends with the beginning of another
+    /// message, which has it.
+    Records { payload: Bytes, slots: u32 },
 }
 
 /// The parts of a message that have come, and in how many packets.
@@ -106,7 +107,7 @@ impl Inbox {
     pub(crate) fn is_next_short(&self) -> bool {
         match self.entries.front() {
             None => true,
-            Some(Entry::Records(_)) => true,
+            Some(Entry::Records { .. }) => true,
             Some(Entry::Packet(_)) => !self.is_stream(),
             Some(Entry::Packets(_) | Entry::Assembled { .. }) => false,
         }
@@ -162,7 +163,7 @@ impl Inbox {
             return Ok(());
         }
         self.push_part(payload)?;
-        self.finish_message();
+        self.finish_message(false);
         Ok(())
     }
 
@@ -177,10 +178,12 @@ impl Inbox {
         Ok(())
     }
 
-    fn finish_message(&mut self) {
+    /// The last part has come, in a packet that goes on behind it or not.
+    fn finish_message(&mut self, goes_on: bool) {
         if let Some(open) = self.open.take() {
             let Open { message, packets } = *open;
-            self.push_entry(Entry::Assembled { message, slots: packets }, packets);
+            let slots = packets - u32::from(goes_on);
+            self.push_entry(Entry::Assembled { message, slots }, slots);
         }
     }
 
@@ -192,7 +195,7 @@ impl Inbox {
     /// The next message, or the next chunk of the stream.
     pub(crate) fn pop(&mut self) -> Option<Message> {
         match self.entries.front_mut()? {
-            Entry::Records(payload) => {
+            Entry::Records { payload, .. } => {
                 let record = record_at(payload, 0)?;
                 let end = record.range.end;
                 let message = Message::whole(payload.slice(record.range));
@@ -235,7 +238,8 @@ impl Inbox {
                 self.note_gone(message.len());
                 slots
             }
-            Some(Entry::Packet(_) | Entry::Records(_)) => 1,
+            Some(Entry::Records { slots, .. }) => slots,
+            Some(Entry::Packet(_)) => 1,
             Some(Entry::Packets(segments)) => segments.len(),
             None => 0,
         };
@@ -271,7 +275,7 @@ impl Inbox {
                     slots += ended;
                     segments.is_empty()
                 }
-                Entry::Assembled { .. } | Entry::Records(_) => false,
+                Entry::Assembled { .. } | Entry::Records { .. } => false,
             };
             if !is_whole {
                 break;
@@ -285,7 +289,7 @@ impl Inbox {
 
     fn read_message(&mut self, buffer: &mut [u8]) -> Option<Received> {
         let (len, whole, done) = match self.entries.front_mut()? {
-            Entry::Records(payload) => {
+            Entry::Records { payload, .. } => {
                 let record = record_at(payload, 0)?;
                 let end = record.range.end;
                 let (len, whole) = copy(&payload[record.range], buffer);

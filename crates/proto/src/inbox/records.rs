@@ -1,4 +1,6 @@
 //! A packet of records comes in: whole messages, the end of one that others began, the beginning of one that others go on with.
+//!
+//! It has one slot (CDP-COA-6), that of what it ends with.
 
 use bytes::{Buf, Bytes};
 use weft_wire::Reason;
@@ -16,8 +18,8 @@ impl Inbox {
             if first.more {
                 return Ok(());
             }
-            self.finish_message();
             payload.advance(end);
+            self.finish_message(!payload.is_empty());
         }
         // the beginning of a message that later packets go on with
         let mut tail = None;
@@ -27,7 +29,8 @@ impl Inbox {
             payload.truncate(start - RECORD_HEAD);
         }
         if !payload.is_empty() {
-            self.push_entry(Entry::Records(payload), 1);
+            let slots = u32::from(tail.is_none());
+            self.push_entry(Entry::Records { payload, slots }, slots);
         }
         tail.map_or(Ok(()), |tail| self.push_part(tail))
     }

@@ -107,3 +107,29 @@ fn what_came_in_one_packet_is_short_and_what_is_put_together_or_a_stream_is_not(
     stream.push(false, Bytes::from_static(&[7; LEN])).unwrap();
     assert!(!stream.is_next_short(), "all that is there is read at once");
 }
+
+/// [CDP-COA-6] A packet has one slot, whatever it ends, holds and begins.
+#[test]
+fn a_packet_of_records_has_one_slot() {
+    const MORE: u16 = 1 << 15;
+    let packet = |records: &[(bool, &[u8])]| {
+        let record = |(more, body): &(bool, &[u8])| {
+            let head = u16::try_from(body.len()).unwrap() | if *more { MORE } else { 0 };
+            [&head.to_be_bytes(), *body].concat()
+        };
+        Bytes::from(records.iter().flat_map(record).collect::<Vec<_>>())
+    };
+    let mut inbox = inbox(Service::Datagram);
+    inbox.set_coalesce(true);
+    inbox.push(false, packet(&[(false, b"one"), (false, b""), (true, b"tw")])).unwrap();
+    assert_eq!((inbox.packets(), inbox.slots_used()), (1, 0), "the part has left it (CDP-DG-7)");
+    inbox.push(false, packet(&[(false, b"o"), (true, b"th")])).unwrap();
+    assert_eq!((inbox.packets(), inbox.slots_used()), (2, 1));
+    inbox.push(false, packet(&[(true, b"re")])).unwrap();
+    inbox.push(false, packet(&[(false, b"e"), (false, b"four")])).unwrap();
+    assert_eq!((inbox.packets(), inbox.slots_used(), inbox.bytes_beyond(4, 1_000)), (4, 4, 0));
+    let messages: Vec<_> =
+        std::iter::from_fn(|| inbox.pop()).map(|message| message.parts().concat()).collect();
+    assert_eq!(messages, [&b"one"[..], b"", b"two", b"three", b"four"]);
+    assert_eq!((inbox.packets(), inbox.slots_used()), (0, 0));
+}
