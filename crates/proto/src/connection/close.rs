@@ -125,9 +125,11 @@ impl Connection {
     /// The close is over, and the peer may not know: the result is "unconfirmed", which is not an error.
     pub(super) fn finish_unconfirmed(&mut self, now: Instant) {
         self.verdicts.settle(now, &mut self.stats);
+        // The FIN is no packet of the user's.
+        let fin = u64::from(self.sender.is_fin_out());
         let (dropped, unsent) = self.sender.discard();
         self.stats.numbers_dropped += dropped;
-        self.result.undelivered += dropped + unsent as u64;
+        self.result.undelivered += dropped.saturating_sub(fin) + unsent as u64;
         self.result.confirmed = false;
         self.advance(Happening::FinGiveUp);
         self.timers.stop_all();

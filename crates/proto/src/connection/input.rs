@@ -189,7 +189,9 @@ impl Connection {
     }
 
     fn handle_feedback(&mut self, now: Instant, tlvs: &Tlvs) {
-        if let Some(discarded) = tlvs.discarded {
+        // It only grows; an acknowledgement may be overtaken by a later one.
+        let known = self.result.discarded_by_peer;
+        if let Some(discarded) = tlvs.discarded.filter(|told| told.wrapping_sub(known) < 1 << 31) {
             self.result.discarded_by_peer = discarded;
             self.stats.discarded_by_peer = u64::from(discarded);
         }

@@ -249,6 +249,11 @@ impl Sender {
         self.queue.bytes() + self.flight.bytes()
     }
 
+    /// Whether the FIN has a number that was not acknowledged.
+    pub(crate) fn is_fin_out(&self) -> bool {
+        self.fin == Fin::Sent && !self.flight.is_empty()
+    }
+
     /// Forgets all that was to be sent (row 30); returns numbers dropped and packets that never got one.
     pub(crate) fn discard(&mut self) -> (u64, usize) {
         self.probe_due = false;

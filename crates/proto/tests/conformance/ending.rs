@@ -6,7 +6,7 @@ use weft_base::{Seq, Service};
 use weft_proto::{Config, Error, Event, RecvError, State, Waited};
 use weft_wire::{Header, Kind, Packet, Reason, Tlvs};
 
-use crate::peer::{MS, PEER_ISS, Script, flow, generous, kinds, syn};
+use crate::peer::{MS, PEER_ISS, Script, flow, generous, kinds, numbers, syn};
 
 fn datagrams() -> Config {
     Config { probe_mtu: false, ..Config::new(Service::Datagram, 1_444) }
@@ -139,7 +139,25 @@ fn a_reset_during_the_close_is_no_error() {
     script.take();
     script.say(Kind::Reset);
     assert_eq!((script.own.state(), script.own.error()), (State::Closed, None));
-    assert!(!script.own.close_result().unwrap().confirmed);
+    let result = script.own.close_result().unwrap();
+    assert_eq!((result.confirmed, result.undelivered), (false, 0), "the FIN was nothing to deliver");
+}
+
+/// [CDP-ST-E] What the peer has discarded only grows, in whatever order its acknowledgements come.
+#[test]
+fn the_peers_count_of_what_it_discarded_does_not_go_back() {
+    let mut script = Script::server(&datagrams());
+    script.own.close(script.now);
+    let fin = numbers(&script.take())[0];
+    for discarded in [5, 2] {
+        let tlvs = Tlvs { discarded: Some(discarded), ..Tlvs::default() };
+        let packet = script.control(&script.header(Kind::Ack), &tlvs);
+        script.hear(packet);
+    }
+    script.ack = fin + 1;
+    script.say(Kind::Ack);
+    let result = script.own.close_result().unwrap();
+    assert_eq!((result.confirmed, result.discarded_by_peer), (true, 5));
 }
 
 /// [CDP-RST-9] An echo must lie between SND.UNA − 1 and SND.NXT, and its WINDOW near RCV.NXT.
