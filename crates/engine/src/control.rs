@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use socket2::{Domain, SockAddr, Socket, Type};
 use weft_link::{Interest, Waker, wait_for};
 
 /// How long a peer on the control socket is waited for, which is longer than a busy machine stands still, and one that was
@@ -214,14 +215,24 @@ pub fn list() -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Whether nobody listens on this socket; it is removed then. One that is too busy to answer now lives.
+/// Whether nobody listens on this socket; it is removed then. One that is too busy to answer now lives, and is not waited for: others
+/// wait for the lock meanwhile.
 fn is_left_behind(path: &Path) -> io::Result<bool> {
-    let is_refused =
-        UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    let is_refused = connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
     if is_refused {
         std::fs::remove_file(path)?;
     }
     Ok(is_refused)
+}
+
+/// A connection, if there is room for one before those that wait already: a process that stands still takes none, and room for them comes
+/// to an end.
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    socket.set_nonblocking(false)?;
+    Ok(socket.into())
 }
 
 /// What the node `name` says of itself when it is asked that, or nothing.
@@ -229,7 +240,7 @@ fn is_left_behind(path: &Path) -> io::Result<bool> {
 /// # Errors
 /// When no node of that name answers within five seconds, or ten if it is asked something, or it ends meanwhile.
 pub fn query(name: &str, question: &str) -> io::Result<String> {
-    let mut stream = UnixStream::connect(path_of(name)?).map_err(|error| {
+    let mut stream = connect(&path_of(name)?).map_err(|error| {
         io::Error::new(
             error.kind(),
             format!("no node named \"{name}\" answers ({error}); list those that do"),

@@ -75,6 +75,28 @@ fn a_name_is_taken_once_and_a_dead_one_is_replaced() {
     drop(Control::open(&name, Arc::new(|_| String::new())).unwrap());
 }
 
+/// A process that stands still accepts nobody, and those who want to connect to it wait: not those who list the nodes, or begin or end one.
+#[test]
+fn a_node_that_stands_still_holds_up_nobody() {
+    let name = own_name("still");
+    let still = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+    still.bind(&SockAddr::unix(path_of(&name).unwrap()).unwrap()).unwrap();
+    still.listen(0).unwrap();
+    let (done, is_done) = std::sync::mpsc::channel();
+    let of_list = name.clone();
+    std::thread::spawn(move || {
+        let lists: Vec<_> = (0..4).map(|_| list().unwrap().contains(&of_list)).collect();
+        // One whose turn never comes is refused as well.
+        let asked = query(&of_list, "").map_err(|error| error.kind());
+        done.send((lists, asked))
+    });
+    let (lists, asked) = is_done.recv_timeout(LONG_PATIENCE).expect("nobody waits");
+    assert_eq!(lists, [true; 4], "it lives");
+    assert_eq!(asked, Err(io::ErrorKind::WouldBlock));
+    drop(still);
+    assert!(!list().unwrap().contains(&name));
+}
+
 #[test]
 fn who_was_killed_is_not_listed_and_leaves_nothing() {
     let name = own_name("killed");
