@@ -21,8 +21,8 @@ pub struct Cluster {
     names: BTreeMap<Name, NodeId>,
     services: BTreeMap<Name, Port>,
     places: BTreeMap<Underlay, NodeId>,
-    /// The I/O nodes by host.
-    io_hosts: BTreeMap<IpAddr, NodeId>,
+    /// The I/O nodes by host, which may have several; none that has none.
+    io_hosts: BTreeMap<IpAddr, BTreeSet<NodeId>>,
 }
 
 /// A member that contradicts the cluster.
@@ -93,7 +93,7 @@ impl Cluster {
         for attachment in &member.at {
             self.places.insert(attachment.at, member.node);
             if member.kind == Kind::Io {
-                self.io_hosts.insert(attachment.at.host(), member.node);
+                self.io_hosts.entry(attachment.at.host()).or_default().insert(member.node);
             }
         }
         self.members.insert(member.node, member);
@@ -113,8 +113,13 @@ impl Cluster {
                 self.places.remove(&before.at);
             }
             // [CDP-ADR-6] the host that it has left is trusted no more
-            if was_io && self.io_hosts.get(&before.at.host()) == Some(&node) {
-                self.io_hosts.remove(&before.at.host());
+            let host = before.at.host();
+            if was_io
+                && let Some(there) = self.io_hosts.get_mut(&host)
+                && there.remove(&node)
+                && there.is_empty()
+            {
+                self.io_hosts.remove(&host);
             }
         }
         self.places.insert(at, node);
@@ -150,10 +155,16 @@ impl Cluster {
         self.members.is_empty()
     }
 
-    /// The I/O node at the host of `from`.
+    /// The I/O node at `from`, or else the first at its host.
     #[must_use]
     pub fn io_node_at(&self, from: Underlay) -> Option<&Member> {
-        self.get(*self.io_hosts.get(&from.host())?)
+        let exact = self.at(from).filter(|member| member.kind == Kind::Io);
+        exact.or_else(|| self.io_nodes_at_host(from).next())
+    }
+
+    /// The I/O nodes at the host of `from`: from which of them a packet is its port need not tell.
+    pub(crate) fn io_nodes_at_host(&self, from: Underlay) -> impl Iterator<Item = &Member> {
+        self.io_hosts.get(&from.host()).into_iter().flatten().filter_map(|&node| self.get(node))
     }
 
     /// The networks that `node` is on; one that is not named is on all, so that it reaches everybody directly.

@@ -179,7 +179,7 @@ impl Forwarder {
         if let Some(at) = sender.on(network) {
             return at.is_same_host(from);
         }
-        self.cluster.io_node_at(from).is_some_and(|io| {
+        self.cluster.io_nodes_at_host(from).any(|io| {
             io.on(network).is_some_and(|at| at.is_same_host(from))
                 && self.bringers.contains(&(io.node, network, sender.networks()))
         })
@@ -265,6 +265,31 @@ mod tests {
         assert_eq!(decide(12, 1, 1, 1, 4, 0), Ok(Hop { network: network(2), to: at(2, 13) }));
         assert_eq!(decide(13, 2, 12, 1, 4, 1), Ok(Hop { network: network(3), to: at(3, 4) }));
         assert!(matches!(decide(13, 3, 4, 4, 1, 0), Ok(Hop { network: by, .. }) if by == network(2)));
+    }
+
+    /// Two I/O nodes of one host, told apart by their ports, lead to different networks.
+    #[test]
+    fn what_any_io_node_of_a_host_may_bring_may_come_from_there() {
+        let at_port = |port: u16| Underlay::Udp(([10, 2, 0, 5], port).into());
+        let mut cluster = Cluster::default();
+        for (kind, number, places) in [
+            (Kind::Host, 1, vec![(1, at(1, 1))]),
+            (Kind::Compute, 3, vec![(3, at(3, 3))]),
+            (Kind::Compute, 4, vec![(4, at(4, 4))]),
+            (Kind::Io, 11, vec![(1, at(1, 11)), (2, at(2, 11))]),
+            (Kind::Io, 21, vec![(2, at_port(64_064)), (3, at(3, 21))]),
+            (Kind::Io, 22, vec![(2, at_port(64_065)), (4, at(4, 22))]),
+        ] {
+            let attach = |(index, at)| Attachment { network: network(index), at };
+            let member = Member::direct(node(number), None, at(9, 9));
+            cluster.add(Member { kind, at: places.into_iter().map(attach).collect(), ..member }).unwrap();
+        }
+        cluster.check().unwrap();
+        let forwarder = Forwarder::new(node(11), cluster);
+        let decide = |port, source| forwarder.decide((network(2), at_port(port)), node(source), node(1), 1);
+        for (port, source) in [(64_064, 3), (64_065, 4)] {
+            assert!(matches!(decide(port, source), Ok(Onward::Directly(_))), "{:?}", decide(port, source));
+        }
     }
 
     #[test]

@@ -47,6 +47,22 @@ fn a_member_is_found_by_number_name_and_address() {
     assert_eq!((cluster.find("three"), cluster.find("two words")), (None, None));
 }
 
+/// [CDP-ADR-6] A host is trusted as long as an I/O node is there, whichever else has left it.
+#[test]
+fn two_io_nodes_of_a_host_are_told_apart() {
+    let attach = |at_port| vec![Attachment { network: NetworkId::new(1).unwrap(), at: at(at_port) }];
+    let io =
+        |number, name, place| Member { kind: Kind::Io, at: attach(place), ..member(number, name, place) };
+    let (first, second) = ("10.1.0.5:64064", "10.1.0.5:64065");
+    let mut cluster = cluster([io(21, "a", first), io(22, "b", second)]);
+    let io_at = |cluster: &Cluster, text| cluster.io_node_at(at(text)).map(|io| io.node.get());
+    assert_eq!([first, second].map(|text| io_at(&cluster, text)), [Some(21), Some(22)]);
+    cluster.place(node(22), at("10.1.0.6:1"));
+    assert_eq!([first, second, "10.1.0.6:1"].map(|text| io_at(&cluster, text)), [Some(21), Some(21), None]);
+    cluster.place(node(21), at("10.1.0.7:1"));
+    assert_eq!([first, second].map(|text| io_at(&cluster, text)), [None, None]);
+}
+
 /// [CDP-ADR-1] A number is unique in its cluster, and so are name and address; a refused member leaves no trace.
 #[test]
 fn nothing_is_given_twice() {
