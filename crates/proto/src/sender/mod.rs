@@ -87,6 +87,8 @@ pub(crate) struct Sender {
     duplicate_acks: u32,
     /// Without SACK: partial acknowledgements up to here declare the next number lost.
     recover: Option<Seq>,
+    /// A time-out has declared all of that lost, so that nothing but the window says what is sent again.
+    is_recovery_over: bool,
     /// ECE is answered again only for numbers from here on (CDP-CC-5).
     ecn_recover: Seq,
     /// A tail probe is due, and one is out for this tail.
@@ -126,6 +128,7 @@ impl Sender {
             fin: Fin::No,
             duplicate_acks: 0,
             recover: None,
+            is_recovery_over: false,
             ecn_recover: iss + 1,
             probe_due: false,
             probe_out: false,

@@ -142,8 +142,9 @@ impl Sender {
         let is_third = is_duplicate && self.duplicate_acks == DUPLICATE_ACKS && self.recover.is_none();
         if is_third {
             self.recover = Some(self.nxt());
+            self.is_recovery_over = false;
         }
-        if is_third || (moved && self.recover.is_some()) {
+        if is_third || (moved && self.recover.is_some() && !self.is_recovery_over) {
             return self.flight.declare_first_lost(1);
         }
         Losses::default()
@@ -291,6 +292,10 @@ impl Sender {
         }
         self.probe_due = false;
         self.duplicate_acks = 0;
+        if !has_sack {
+            // Nor do duplicates of what is sent again begin another recovery.
+            (self.recover, self.is_recovery_over) = (Some(self.nxt()), true);
+        }
         timers.stop(Timer::TailProbe);
         timers.stop(Timer::Reorder);
         timers.set(Timer::Retransmit, now + self.rtt.rto());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use weft_base::{Service, limits};
 use weft_proto::Config;
 use weft_proto::congestion::{Kind as CongestionKind, Settings};
-use weft_wire::{FarSack, Kind, Sack, Time, Tlvs};
+use weft_wire::{FarSack, Kind, Packet, Sack, Time, Tlvs};
 
 use crate::peer::{MS, Script, datagrams, generous_stream, numbers, stream};
 
@@ -112,6 +112,47 @@ fn an_error_of_later_does_not_take_back_the_answer_to_losses() {
         }
     }
     assert!(window(&script) < WINDOW + 8, "{:?}", script.own.stats(script.now));
+}
+
+/// Without SACK, a time-out ends the recovery that three duplicates began (RFC 6582, section 4): what it declared lost is sent again as
+/// the window lets it, and none of it is lost anew for being in flight.
+#[test]
+fn a_time_out_without_sack_ends_the_recovery_before_it() {
+    let settings = Settings { initial_window: Some(32), ..Settings::default() };
+    let config = Config {
+        sack: false,
+        pacing: false,
+        congestion_settings: settings,
+        probe_mtu: false,
+        ..Config::new(Service::Stream, 1_444)
+    };
+    let data = |packets: Vec<Packet>| {
+        let data = packets.iter().filter(|packet| packet.kind() == Kind::Data);
+        data.map(|packet| packet.seq(true)).collect::<Vec<_>>()
+    };
+    let mut script = Script::server_to(&config, &Tlvs { sack_ok: false, ..generous_stream() });
+    script.own.send(&vec![1; 20 * 1_444]).unwrap();
+    let sent = data(script.take());
+    assert_eq!(sent.len(), 20);
+    script.now += MS;
+    let repeated: Vec<_> = (0..3).flat_map(|_| data(script.say(Kind::Ack))).collect();
+    assert_eq!(repeated, sent[..1], "three duplicates");
+    let mut again = Vec::new();
+    while script.own.stats(script.now).timeouts == 0 {
+        again = data(script.next_timer());
+    }
+    assert_eq!(again, sent[..1]);
+    let lost = script.own.stats(script.now).lost;
+    let mut next = 0;
+    while script.ack != sent[19] + 1 {
+        script.now += MS;
+        script.ack += 1;
+        let repeated = data(script.say(Kind::Ack));
+        let first = repeated.first().map_or(next + 1, |first| first.distance_from(sent[0]));
+        assert_eq!(first, next + 1, "nothing is sent a third time: {repeated:?}");
+        next += repeated.len() as u64;
+    }
+    assert_eq!(script.own.stats(script.now).lost, lost);
 }
 
 /// [CDP-RTX-5] On a path that has become quicker than it ever was every answer seems to be of an earlier transmission. Then
