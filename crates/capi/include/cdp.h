@@ -220,7 +220,8 @@ int cdp_accept(int s, struct cdp_addr *peer);
 
 /*
  * Sends one message (datagram; whole or not at all) or bytes (stream), and returns how many bytes were taken: all of
- * them, or, from a stream that does not wait, at least one. len may be 0 for a datagram only.
+ * them, or, from a stream that does not wait, whose CDP_SEND_TIMEOUT passes or whose connection ends meanwhile, at least
+ * one: then the next call tells why. len may be 0 for a datagram only.
  * errno: EAGAIN queue full; EMSGSIZE above the limit (CDP-DG-6), nothing was sent; EPIPE closed by either end;
  * ENOTCONN; ENOBUFS; or the error that ended the connection (section 16).
  */

@@ -71,8 +71,9 @@ impl Socket {
 
     /// Sends one message (datagram), or bytes (stream), and returns how many bytes were taken.
     ///
-    /// A message is taken whole or not at all. A blocking stream takes everything; a non-blocking one what there is
-    /// room for, at least one byte. What was taken is delivered in order as long as the connection lives.
+    /// A message is taken whole or not at all. A blocking stream takes everything, or less, and at least one byte, if
+    /// the send time-out passes or the connection ends meanwhile: then the next call tells why. A non-blocking one takes
+    /// what there is room for, at least one byte. What was taken is delivered in order as long as the connection lives.
     ///
     /// # Errors
     /// See [`SendError`]; in all cases but a stream's partial `Ok` nothing was taken.

@@ -56,11 +56,15 @@ fn messages(socket: &Socket) -> Result<(), EchoError> {
 fn bytes(socket: &Socket) -> Result<(), EchoError> {
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
-        match socket.recv(&mut buffer).map_err(EchoError::Recv)? {
-            0 => return Ok(()),
-            len => {
-                socket.send(&buffer[..len]).map_err(EchoError::Send)?;
-            }
+        let len = socket.recv(&mut buffer).map_err(EchoError::Recv)?;
+        if len == 0 {
+            return Ok(());
+        }
+        let mut rest = &buffer[..len];
+        while !rest.is_empty() {
+            // It is less than all when the send time-out passed meanwhile.
+            let sent = socket.send(rest).map_err(EchoError::Send)?;
+            rest = &rest[sent..];
         }
     }
 }

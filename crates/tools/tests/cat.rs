@@ -8,6 +8,7 @@ mod stopwatch;
 mod support;
 
 use std::fs::{self, File};
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -15,7 +16,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 use stopwatch::judge;
 use support::{Running, Server, noise, weft, weft_until, weft_with};
-use weft_socket::{Node, Options};
+use weft_base::Port;
+use weft_socket::{Node, Options, Socket};
 
 #[cfg(test)]
 fn client<'a>(server: &'a Server, target: &'a str, more: &[&'a str]) -> Vec<&'a str> {
@@ -201,6 +203,58 @@ fn what_the_other_end_did_not_read_is_told() {
         let last = done.err.lines().last().unwrap_or_default();
         assert!(done.code == 0 && last.contains(part), "{done:?}");
     }
+}
+
+/// A reader that takes its time leaves no holes: the bytes that found no room in time go later, or the command says so.
+#[test]
+fn a_send_time_out_leaves_nothing_out() {
+    let node = Node::builder().bind("127.0.0.1:0".parse().unwrap()).open().unwrap();
+    let listener = node.listen(0, &Options::stream().receive_slots(8).mss(1000)).unwrap();
+    let (target, at) = (format!("localhost:{}", listener.local_address().port), node.underlay().to_string());
+    let words = ["cat", &target, "--peer-underlay", &at, "--send-timeout=100ms", "--send-bytes=16K"];
+    let text = noise(1_000_000, 4);
+    let (done, come) = thread::scope(|scope| {
+        let client = scope.spawn(|| weft_with(&[&words[..], &["--wait=200ms"]].concat(), &text));
+        let come = read_slowly(&listener.accept().unwrap(), usize::MAX);
+        (client.join().unwrap(), come)
+    });
+    assert!(text.starts_with(&come), "there is a hole in the {} bytes that came: {done:?}", come.len());
+    let is_all = come.len() == text.len();
+    assert!(if done.code == 0 { is_all } else { done.code == 5 }, "{} bytes came: {done:?}", come.len());
+}
+
+#[test]
+fn a_send_time_out_of_an_echo_leaves_nothing_out() {
+    let words = ["cat", "--listen", "0", "--echo", "--send-timeout=100ms", "--send-bytes=16K", "--mss=1000"];
+    let server = Server::start(&words);
+    let node = Node::builder().bind("127.0.0.1:0".parse().unwrap()).open().unwrap();
+    let there = (
+        server.underlay.parse::<SocketAddr>().unwrap(),
+        Port::new(u16::try_from(server.port).unwrap()).unwrap(),
+    );
+    let options = Options::stream().receive_slots(8).mss(1000).recv_timeout(Duration::from_secs(5));
+    let socket = node.connect(there, &options).unwrap();
+    let text = noise(400_000, 5);
+    let come = thread::scope(|scope| {
+        scope.spawn(|| socket.send(&text));
+        let come = read_slowly(&socket, text.len());
+        socket.close_start();
+        come
+    });
+    assert!(text.starts_with(&come), "there is a hole in the {} bytes that came", come.len());
+}
+
+/// What comes until the end, or the first `len` bytes of it.
+#[cfg(test)]
+fn read_slowly(socket: &Socket, len: usize) -> Vec<u8> {
+    let (mut come, mut buffer) = (Vec::new(), [0; 4096]);
+    while come.len() < len
+        && let Ok(more @ 1..) = socket.recv(&mut buffer)
+    {
+        come.extend_from_slice(&buffer[..more]);
+        thread::sleep(Duration::from_millis(10));
+    }
+    come
 }
 
 /// What an echo says after a machine stood still is still heard: silence counts only while somebody could have spoken.

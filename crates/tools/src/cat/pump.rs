@@ -140,15 +140,20 @@ impl Pump {
         }
     }
 
-    fn send(&self, data: &[u8]) -> Result<(), InputError> {
-        match self.socket.send(data) {
-            Ok(_) => Ok(()),
-            Err(error @ SendError::TooLong { .. }) => {
-                let _ = self.unsent.set(net::send_failure(&error));
-                Ok(())
+    /// Sends a whole message, or all of a stream's bytes.
+    fn send(&self, mut data: &[u8]) -> Result<(), InputError> {
+        loop {
+            match self.socket.send(data) {
+                // The send time-out passed in the midst of a stream: the next call tells whether it goes on.
+                Ok(sent) if sent < data.len() => data = &data[sent..],
+                Ok(_) => return Ok(()),
+                Err(error @ SendError::TooLong { .. }) => {
+                    let _ = self.unsent.set(net::send_failure(&error));
+                    return Ok(());
+                }
+                Err(error @ SendError::TimedOut(_)) => return Err(InputError::Refused(error)),
+                Err(_) => return Err(InputError::Send),
             }
-            Err(error @ SendError::TimedOut(_)) => Err(InputError::Refused(error)),
-            Err(_) => Err(InputError::Send),
         }
     }
 
