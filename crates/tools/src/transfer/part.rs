@@ -12,6 +12,11 @@ use cap_std::fs::{Dir, MetadataExt as _, OpenOptions, OpenOptionsExt};
 use super::manifest::Entry;
 use super::name;
 
+#[cfg(test)]
+mod tests;
+
+/// What we may do with a part.
+const OWN_MODE: u32 = 0o600;
 /// How often a part is opened that others finish meanwhile.
 const TRIES: usize = 8;
 
@@ -49,10 +54,16 @@ impl Part {
     pub(super) fn open(dir: Dir, file_name: &OsStr) -> Result<Self, PartError> {
         let part_name = OsStr::from_bytes(&name::part_name(file_name.as_bytes())).to_owned();
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+        options.read(true).write(true).create(true).mode(OWN_MODE).custom_flags(libc::O_NOFOLLOW);
         let file_name = file_name.to_owned();
         for _ in 0..TRIES {
-            let file = dir.open_with(&part_name, &options)?.into_std();
+            let file = match dir.open_with(&part_name, &options) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    make_writable(&dir, &part_name).map_err(|_| error)?;
+                    dir.open_with(&part_name, &options)?.into_std()
+                }
+                opened => opened?.into_std(),
+            };
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(PartError::Locked),
@@ -93,10 +104,18 @@ impl Part {
     /// Makes it durable and gives it its final name in one step; `replace` allows to take the place of another file.
     /// The name itself is durable once [`super::destination::Destination::sync_directories`] has run.
     pub(super) fn finish(self, entry: &Entry, replace: bool) -> Result<(), PartError> {
-        self.file.set_permissions(Permissions::from_mode(entry.mode & 0o777))?;
+        let mode = entry.mode & 0o777;
+        // Whatever interrupts this, who repeats the transfer can open the part.
+        let mode_of_part = mode | OWN_MODE;
+        self.file.set_permissions(Permissions::from_mode(mode_of_part))?;
         self.file.set_times(times(entry))?;
         self.file.sync_all()?;
-        self.rename(replace)
+        self.rename(replace)?;
+        if mode != mode_of_part {
+            self.file.set_permissions(Permissions::from_mode(mode))?;
+            self.file.sync_all()?;
+        }
+        Ok(())
     }
 
     fn rename(&self, replace: bool) -> Result<(), PartError> {
@@ -115,6 +134,19 @@ impl Part {
     /// Throws the part away.
     pub(super) fn remove(self) -> io::Result<()> {
         self.dir.remove_file(&self.part_name)
+    }
+}
+
+/// Makes a part writable that has the mode of a read-only file already, as an earlier version left it when it was
+/// killed; if it has another name it is finished, and its mode is right: it loses this one.
+fn make_writable(dir: &Dir, part_name: &OsStr) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let file = dir.open_with(part_name, &options)?.into_std();
+    file.try_lock()?;
+    match file.metadata()?.nlink() {
+        1 => file.set_permissions(Permissions::from_mode(OWN_MODE)),
+        _ => dir.remove_file(part_name),
     }
 }
 
