@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, DirBuilder, DirBuilderExt};
+use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, OpenOptions, OpenOptionsExt};
 use rustix::fs::{Access, AtFlags, CWD};
 
 use super::manifest::{Entry, Kind};
@@ -95,23 +95,32 @@ impl Destination {
         Some(target.as_os_str().as_bytes().to_vec())
     }
 
-    /// Makes the directories, open only to us until everything is in them.
-    /// Returns those that were not there.
-    pub(super) fn make_directories<'a>(&self, entries: &'a [Entry]) -> Result<Vec<&'a Entry>, Error> {
-        let mut made = Vec::new();
-        for entry in entries {
-            if entry.kind != Kind::Directory {
-                continue;
-            }
-            let mut builder = DirBuilder::new();
-            builder.mode(0o700);
-            match self.dir.create_dir_with(OsStr::from_bytes(&entry.name), &builder) {
-                Ok(()) => made.push(entry),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(self.failed(entry, &error)),
-            }
+    /// Makes the directories, open only to us until everything is in them. Those that were not there get a marker, so that
+    /// who repeats an interrupted transfer knows them.
+    pub(super) fn make_directories<'a>(&self, entries: &'a [Entry]) -> Result<Vec<Directory<'a>>, Error> {
+        let mut directories = Vec::new();
+        for entry in entries.iter().filter(|entry| entry.kind == Kind::Directory) {
+            let is_ours = self.make_directory(entry).map_err(|e| self.failed(entry, &e))?;
+            directories.push(Directory { entry, is_ours });
         }
-        Ok(made)
+        Ok(directories)
+    }
+
+    /// Makes one directory. Whether it was not there, or a transfer made it that was interrupted.
+    fn make_directory(&self, entry: &Entry) -> io::Result<bool> {
+        let mut builder = DirBuilder::new();
+        builder.mode(0o700);
+        match self.dir.create_dir_with(OsStr::from_bytes(&entry.name), &builder) {
+            Ok(()) => {
+                let mut options = OpenOptions::new();
+                options.write(true).create_new(true).mode(0o600);
+                self.dir.open_with(marker_of(entry), &options).map(|_| true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Ok(self.dir.symlink_metadata(marker_of(entry)).is_ok_and(|marker| marker.is_file()))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Links come last, so that no file of this transfer can go through one.
@@ -135,26 +144,39 @@ impl Destination {
         Ok(())
     }
 
-    /// Makes the names of everything that arrived durable.
-    pub(super) fn sync_directories(&self, entries: &[Entry]) -> Result<(), Error> {
-        let synced = |name: &OsStr| self.dir.open(name).and_then(|dir| dir.sync_all());
-        for entry in entries.iter().filter(|entry| entry.kind == Kind::Directory) {
-            synced(OsStr::from_bytes(&entry.name)).map_err(|e| self.failed(entry, &e))?;
+    /// Gives the directories that are ours their modes and times, the deepest first, and makes the names of everything
+    /// that arrived durable.
+    pub(super) fn finish_directories(&self, directories: &[Directory<'_>]) -> Result<(), Error> {
+        for directory in directories.iter().rev() {
+            self.finish_directory(directory).map_err(|e| self.failed(directory.entry, &e))?;
         }
-        synced(OsStr::new(".")).map_err(|e| Failure::destination(&self.path.to_string_lossy(), &e).into())
+        let synced = self.dir.open(".").and_then(|dir| dir.sync_all());
+        synced.map_err(|e| Failure::destination(&self.path.to_string_lossy(), &e).into())
     }
 
-    /// Gives the directories made here their modes and times, the deepest first.
-    pub(super) fn finish_directories(&self, made: &[&Entry]) -> Result<(), Error> {
-        for entry in made.iter().rev() {
-            let opened = self.dir.open(OsStr::from_bytes(&entry.name)).map(cap_std::fs::File::into_std);
-            opened
-                .and_then(|dir| {
-                    dir.set_times(times(entry))?;
-                    dir.set_permissions(Permissions::from_mode(entry.mode & 0o777))
-                })
-                .map_err(|e| self.failed(entry, &e))?;
+    fn finish_directory(&self, &Directory { entry, is_ours }: &Directory<'_>) -> io::Result<()> {
+        let dir = self.dir.open(OsStr::from_bytes(&entry.name))?.into_std();
+        if is_ours {
+            match self.dir.remove_file(marker_of(entry)) {
+                // Another transfer of the same directory has ended.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed?,
+            }
+            dir.set_times(times(entry))?;
+            dir.set_permissions(Permissions::from_mode(entry.mode & 0o777))?;
         }
-        Ok(())
+        dir.sync_all()
     }
+}
+
+/// A directory of a transfer.
+pub(super) struct Directory<'a> {
+    entry: &'a Entry,
+    /// Its mode and times are for us to set.
+    is_ours: bool,
+}
+
+/// The file that says of the directory `entry` that it is not finished; no entry has such a name.
+fn marker_of(entry: &Entry) -> PathBuf {
+    Path::new(OsStr::from_bytes(&entry.name)).join(name::PART_SUFFIX)
 }

@@ -102,7 +102,7 @@ impl Part {
     }
 
     /// Makes it durable and gives it its final name in one step; `replace` allows to take the place of another file.
-    /// The name itself is durable once [`super::destination::Destination::sync_directories`] has run.
+    /// The name itself is durable once [`super::destination::Destination::finish_directories`] has run.
     pub(super) fn finish(self, entry: &Entry, replace: bool) -> Result<(), PartError> {
         let mode = entry.mode & 0o777;
         // Whatever interrupts this, who repeats the transfer can open the part.

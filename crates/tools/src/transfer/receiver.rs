@@ -72,12 +72,11 @@ where
         report: Report::default(),
     };
     receiving.tell_plan()?;
-    let made = destination.make_directories(&entries)?;
+    let directories = destination.make_directories(&entries)?;
     let digest = receiving.take_files()?;
     // Links come last, so that no file of this transfer can go through one.
     destination.make_links(&entries)?;
-    destination.sync_directories(&entries)?;
-    destination.finish_directories(&made)?;
+    destination.finish_directories(&directories)?;
     outward.frame(&Frame::Complete { digest })?;
     Ok(Report { pauses: receiving.reader.take_pauses(), ..receiving.report })
 }

@@ -179,6 +179,30 @@ fn an_interrupted_file_goes_on_where_it_stopped() {
 }
 
 #[test]
+fn directories_of_an_interrupted_transfer_get_their_modes_and_times_in_the_end() {
+    let world = World::new();
+    fs::create_dir_all(world.from("top/sub")).unwrap();
+    fs::write(world.from("top/sub/big"), noise(4_000_000, 12)).unwrap();
+    let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_234_567_891);
+    for name in ["top/sub", "top"] {
+        fs::set_permissions(world.from(name), Permissions::from_mode(0o755)).unwrap();
+        File::open(world.from(name)).unwrap().set_modified(old).unwrap();
+    }
+    world.broken_transfer("top", 2_000_000);
+    assert_eq!(fs::metadata(world.to("top/sub")).unwrap().mode() & 0o7777, 0o700);
+    world.transfer(&["top"], false).0.unwrap();
+    for name in ["top", "top/sub"] {
+        let made = fs::metadata(world.to(name)).unwrap();
+        assert_eq!((made.mode() & 0o7777, made.mtime()), (0o755, 1_234_567_891), "{name}");
+        assert_eq!(fs::read_dir(world.to(name)).unwrap().count(), 1, "nothing else is left in {name}");
+    }
+    // One that is finished is somebody's, and stays as it is.
+    fs::set_permissions(world.to("top"), Permissions::from_mode(0o750)).unwrap();
+    world.transfer(&["top"], false).0.unwrap();
+    assert_eq!(fs::metadata(world.to("top")).unwrap().mode() & 0o7777, 0o750);
+}
+
+#[test]
 fn a_part_of_another_file_is_not_gone_on_with() {
     let world = World::new();
     fs::write(world.from("big"), noise(1_000_000, 3)).unwrap();
