@@ -3,8 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -17,12 +16,15 @@ use crate::exit::{Code, Failure};
 use crate::net::{self, ListenPort, LocalNode, NodeFlags, Role, SocketFlags};
 use crate::progress::{Progress, Style};
 use crate::transfer::destination::Destination;
+use crate::transfer::frame::Frame;
 use crate::transfer::{self, receiver};
 use crate::units::parse_wait;
 use crate::{say, signal};
 
 /// Transfers at the same time; others wait until one has ended.
 const TRANSFERS_MAX: usize = 16;
+/// Transfers that wait; further ones are refused.
+const WAITING_MAX: usize = 256;
 /// How long to wait for the sender's close after the last word.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
@@ -122,36 +124,92 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     announce(&Listening::new(&local, &listener), args, style);
     if args.once {
         let socket = listener.accept().map_err(|e| net::accept_failure(&e))?;
-        let result = take(&socket, &destination, style);
+        let result = take(&socket, &destination, style, || ());
         local.shutdown();
         return result;
     }
     signal::serves();
-    let running = Arc::new(AtomicUsize::new(0));
+    let turns = Arc::new(Turns::default());
     loop {
         let socket = listener.accept().map_err(|e| net::accept_failure(&e))?;
-        while running.load(Ordering::Acquire) >= TRANSFERS_MAX {
-            thread::sleep(Duration::from_millis(50));
-        }
-        running.fetch_add(1, Ordering::AcqRel);
-        let running = Running(running.clone());
+        let Some(place) = Turns::place(&turns) else {
+            let what = format!("{WAITING_MAX} transfers wait already");
+            refuse(socket, Failure::new(Code::Protocol, what, "repeat the command when some have ended"));
+            continue;
+        };
         let (destination, style) = (destination.clone(), style.clone());
-        thread::spawn(move || {
-            let _running = running;
-            match take(&socket, &destination, &style) {
-                Err(failure) if !signal::was_interrupted() => style.failure(&failure),
-                Ok(()) | Err(_) => {}
-            }
+        thread::spawn(move || match take(&socket, &destination, &style, || place.turn()) {
+            Err(failure) if !signal::was_interrupted() => style.failure(&failure),
+            Ok(()) | Err(_) => {}
         });
     }
 }
 
-/// A transfer that runs, until this goes.
-struct Running(Arc<AtomicUsize>);
+/// Tells a sender why nothing is taken from it.
+fn refuse(socket: Socket, failure: Failure) {
+    let Ok(stream) = Stream::try_from(socket) else { return };
+    // If it does not hear it, it sees that the connection ends.
+    let _ = Frame::Abort(failure).write(&mut &stream);
+    stream.close_start();
+}
 
-impl Drop for Running {
+/// Who may transfer, and who waits for that. The lock is held for a look.
+#[derive(Default)]
+struct Turns {
+    counts: Mutex<Counts>,
+    /// Notified when a transfer has ended.
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// Transfers that run or wait.
+    places: usize,
+    running: usize,
+}
+
+impl Turns {
+    /// A place for one more transfer, if there is any.
+    fn place(turns: &Arc<Self>) -> Option<Place> {
+        let mut counts = turns.locked();
+        if counts.places >= TRANSFERS_MAX + WAITING_MAX {
+            return None;
+        }
+        counts.places += 1;
+        Some(Place(turns.clone()))
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A transfer that runs or waits, until this goes.
+struct Place(Arc<Turns>);
+
+impl Place {
+    /// Waits until this transfer may run.
+    fn turn(&self) -> Turn<'_> {
+        let is_full = |counts: &mut Counts| counts.running >= TRANSFERS_MAX;
+        let waited = self.0.ended.wait_while(self.0.locked(), is_full);
+        waited.unwrap_or_else(PoisonError::into_inner).running += 1;
+        Turn(&self.0)
+    }
+}
+
+impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.0.locked().places -= 1;
+    }
+}
+
+/// A transfer that runs, until this goes.
+struct Turn<'a>(&'a Turns);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.locked().running -= 1;
+        self.0.ended.notify_one();
     }
 }
 
@@ -165,13 +223,18 @@ fn announce(listening: &Listening, args: &Args, style: &Style) {
     }
 }
 
-/// One transfer, from the first frame to the close.
-fn take(socket: &Socket, destination: &Destination, style: &Style) -> Result<(), Failure> {
+/// One transfer, from the first frame to the close; it waits for its `turn`.
+fn take<T>(
+    socket: &Socket,
+    destination: &Destination,
+    style: &Style,
+    turn: impl FnOnce() -> T,
+) -> Result<(), Failure> {
     let peer = UnderlayText(socket.peer_underlay()).to_string();
     let stream =
         Stream::try_from(socket.clone()).map_err(|error| Failure::new(Code::Other, error.to_string(), ""))?;
     let progress = Progress::new(style, &peer);
-    let received = receiver::receive(&stream, destination, &progress);
+    let received = receiver::receive_in_turn(&stream, destination, &progress, turn);
     progress.clear();
     let result = received.map_err(|error| error.into_failure(&peer));
     if result.is_ok() {

@@ -32,12 +32,31 @@ where
     S: Sync,
     for<'a> &'a S: Read + Write,
 {
+    receive_in_turn(stream, destination, observer, || ())
+}
+
+/// As [`receive`], but takes nothing before `turn` has returned, and drops what it returned in the end. The sender hears all
+/// the while that somebody is here.
+///
+/// # Errors
+/// As for [`receive`].
+pub fn receive_in_turn<S, T>(
+    stream: &S,
+    destination: &Destination,
+    observer: &dyn Observer,
+    turn: impl FnOnce() -> T,
+) -> Result<Report, Error>
+where
+    S: Sync,
+    for<'a> &'a S: Read + Write,
+{
     let outward = Outward::new(stream);
     let mut reader = Reader::new(stream);
     thread::scope(|scope| {
         let (alive, over) = mpsc::channel();
         let outward = &outward;
         scope.spawn(move || outward.beat(&over));
+        let _turn = turn();
         let result = run(outward, &mut reader, destination, observer);
         if let Err(error) = &result {
             tell(outward, &mut reader, error);

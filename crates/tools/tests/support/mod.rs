@@ -17,6 +17,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// What a finished command left.
 #[derive(Debug)]
 pub(crate) struct Done {
+    #[allow(dead_code, reason = "not every test file asks")]
     pub(crate) code: i32,
     pub(crate) out: String,
     #[allow(dead_code, reason = "not every test file asks")]
