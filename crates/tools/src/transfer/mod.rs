@@ -80,8 +80,24 @@ pub struct Report {
     pub pauses: Pauses,
     /// BLAKE3 digest over the digests of all files, hexadecimal.
     pub digest: String,
-    /// Files that failed, with the reason.
-    pub failures: Vec<Failure>,
+    /// Files that failed.
+    pub failures: Failures,
+}
+
+/// How many files failed, and why the first did: the peer chooses how many there are and what it says of each.
+#[derive(Clone, Debug, Default)]
+pub struct Failures {
+    /// So many.
+    pub count: u64,
+    /// The first of them.
+    pub first: Option<Failure>,
+}
+
+impl Failures {
+    fn add(&mut self, failure: Failure) {
+        self.count += 1;
+        self.first.get_or_insert(failure);
+    }
 }
 
 impl Report {
@@ -90,8 +106,8 @@ impl Report {
     /// # Errors
     /// The code of the first failure.
     pub fn result(&self, verb: &str) -> Result<(), Failure> {
-        let Some(first) = self.failures.first() else { return Ok(()) };
-        let what = format!("{} could not be {verb}", files(self.failures.len() as u64));
+        let Some(first) = &self.failures.first else { return Ok(()) };
+        let what = format!("{} could not be {verb}", files(self.failures.count));
         Err(Failure::new(first.code, what, "what failed is told above"))
     }
 }

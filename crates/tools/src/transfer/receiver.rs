@@ -88,6 +88,7 @@ where
         entries: &entries,
         plan,
         whole: Whole::default(),
+        next: 0,
         report: Report::default(),
     };
     receiving.tell_plan()?;
@@ -175,6 +176,8 @@ struct Receiving<'a, 's, S, R> {
     entries: &'a [Entry],
     plan: Plan,
     whole: Whole,
+    /// The first file that has not come: they come in the order of the manifest.
+    next: u64,
     report: Report,
 }
 
@@ -229,16 +232,20 @@ where
         usize::try_from(index).ok().and_then(|i| self.entries.get(i)).map_or(0, Entry::size)
     }
 
-    fn file_at(&self, index: u64) -> Result<Entry, Error> {
+    /// The file that comes next, each once.
+    fn turn_of(&mut self, index: u64) -> Result<Entry, Error> {
         let entry = usize::try_from(index).ok().and_then(|i| self.entries.get(i));
         match entry {
-            Some(entry) if matches!(entry.kind, Kind::File { .. }) => Ok(entry.clone()),
-            _ => Err(Error::Protocol("it sends a file that it did not announce".into())),
+            Some(entry) if index >= self.next && matches!(entry.kind, Kind::File { .. }) => {
+                self.next = index + 1;
+                Ok(entry.clone())
+            }
+            _ => Err(Error::Protocol("it sends a file that it did not announce, or twice".into())),
         }
     }
 
     fn skip_file(&mut self, index: u64) -> Result<(), Error> {
-        let entry = self.file_at(index)?;
+        let entry = self.turn_of(index)?;
         let digest = self.plan.existing.remove(&index);
         let digest = digest.ok_or_else(|| Error::Protocol("it leaves out a file that is not here".into()))?;
         self.report.present_bytes += entry.size();
@@ -254,7 +261,7 @@ where
     }
 
     fn take_file(&mut self, index: u64, offset: u64) -> Result<(), Error> {
-        let entry = self.file_at(index)?;
+        let entry = self.turn_of(index)?;
         let mut part = match self.plan.parts.remove(&index) {
             Some(part) => part,
             None => self.destination.part(&entry)?,
@@ -332,7 +339,7 @@ where
     fn failed(&mut self, index: u64, failure: Failure) -> Result<(), Error> {
         self.observer.failed(&failure);
         self.outward.frame(&Frame::Failed { index, failure: failure.clone() })?;
-        self.report.failures.push(failure);
+        self.report.failures.add(failure);
         Ok(())
     }
 }

@@ -14,7 +14,7 @@ use super::frame::{self, Digest, Frame, HEAD_BYTES, Reader, VERSION};
 use super::manifest::{Kind, Manifest, Source};
 use super::outward::Outward;
 use super::resume::{Whole, hash_prefix};
-use super::{CHUNK_BYTES, Error, Observer, Report};
+use super::{CHUNK_BYTES, Error, Failures, Observer, Report};
 use crate::exit::{Code, Failure};
 
 /// What the receiver said it has, by entry.
@@ -35,7 +35,7 @@ struct Claim {
 /// let stream = std::net::TcpStream::connect("node7:9000")?;
 /// let manifest = Manifest::collect(&["photos".into()], Links::Keep)?;
 /// let report = sender::send(&stream, &manifest, &())?;
-/// assert!(report.failures.is_empty());
+/// assert_eq!(report.failures.count, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -126,25 +126,22 @@ fn word_of_the_peer(reader: &mut Reader<impl Read>) -> Option<Error> {
 fn hear_plan(reader: &mut Reader<impl Read>, manifest: &Manifest) -> Result<Present, Error> {
     let mut present = Present::new();
     loop {
-        let (index, claim) = match reader.next_frame()? {
-            Frame::Have { index, offset, digest } => (index, Claim { len: offset, digest, is_final: false }),
-            Frame::Exists { index, digest } => {
-                let len = size_of(manifest, index);
-                (index, Claim { len, digest, is_final: true })
-            }
+        let (index, offset, digest) = match reader.next_frame()? {
+            Frame::Have { index, offset, digest } => (index, Some(offset), digest),
+            Frame::Exists { index, digest } => (index, None, digest),
             Frame::PlanEnd => return Ok(present),
             Frame::Abort(failure) => return Err(Error::Peer(failure)),
             frame => return Err(unexpected(&frame)),
         };
-        if claim.len > size_of(manifest, index) {
+        let Some(source) = source_of(manifest, index) else {
+            return Err(Error::Protocol("it has a file that was not announced".into()));
+        };
+        let len = offset.unwrap_or_else(|| source.entry.size());
+        if len > source.entry.size() {
             return Err(Error::Protocol("it claims more of a file than there is".into()));
         }
-        present.insert(index, claim);
+        present.insert(index, Claim { len, digest, is_final: offset.is_none() });
     }
-}
-
-fn size_of(manifest: &Manifest, index: u64) -> u64 {
-    source_of(manifest, index).map_or(0, |source| source.entry.size())
 }
 
 fn source_of(manifest: &Manifest, index: u64) -> Option<&Source> {
@@ -155,7 +152,7 @@ fn source_of(manifest: &Manifest, index: u64) -> Option<&Source> {
 struct Heard {
     files: u64,
     bytes: u64,
-    failures: Vec<Failure>,
+    failures: Failures,
     digest: Digest,
 }
 
@@ -165,25 +162,34 @@ fn hear_results(
     manifest: &Manifest,
     observer: &dyn Observer,
 ) -> Result<Heard, Error> {
-    let mut heard = Heard { files: 0, bytes: 0, failures: Vec::new(), digest: [0; 32] };
+    let mut heard = Heard { files: 0, bytes: 0, failures: Failures::default(), digest: [0; 32] };
+    // The first file that nothing was said of yet: they come in their order.
+    let mut next = 0;
     loop {
         match reader.next_frame()? {
             Frame::Done { index } => {
-                let source = source_of(manifest, index)
-                    .ok_or_else(|| Error::Protocol("it got a file that was not sent".into()))?;
+                let source = turn_of(manifest, index, &mut next)?;
                 heard.files += 1;
                 heard.bytes += source.entry.size();
                 observer.finished(Path::new(&source.entry.label()));
             }
-            Frame::Failed { failure, .. } => {
+            Frame::Failed { index, failure } => {
+                turn_of(manifest, index, &mut next)?;
                 observer.failed(&failure);
-                heard.failures.push(failure);
+                heard.failures.add(failure);
             }
             Frame::Complete { digest } => return Ok(Heard { digest, ..heard }),
             Frame::Abort(failure) => return Err(Error::Peer(failure)),
             frame => return Err(unexpected(&frame)),
         }
     }
+}
+
+/// The file of which the receiver says what became of it, once.
+fn turn_of<'a>(manifest: &'a Manifest, index: u64, next: &mut u64) -> Result<&'a Source, Error> {
+    let source = source_of(manifest, index).filter(|_| index >= *next);
+    *next = index.saturating_add(1);
+    source.ok_or_else(|| Error::Protocol("it got a file that was not sent, or twice".into()))
 }
 
 fn unexpected(frame: &Frame) -> Error {

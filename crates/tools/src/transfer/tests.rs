@@ -344,6 +344,8 @@ fn frames_out_of_turn_and_strangers_are_told_apart_from_senders() {
     let hello = Frame::Hello { version: VERSION };
     let end = Frame::ManifestEnd { entries: 1 };
     let file = entry(b"f", Kind::File { size: 3 });
+    let (start, fail) =
+        (Frame::Start { index: 0, offset: 0 }, Frame::FileFail(Failure::new(Code::Source, "it went", "")));
     for frames in [
         vec![Frame::Hello { version: 99 }],
         vec![Frame::PlanEnd],
@@ -352,12 +354,36 @@ fn frames_out_of_turn_and_strangers_are_told_apart_from_senders() {
         vec![hello.clone(), file.clone(), end.clone(), Frame::Start { index: 9, offset: 0 }],
         vec![hello.clone(), file.clone(), end.clone(), Frame::Start { index: 0, offset: 7 }],
         vec![hello.clone(), file.clone(), end.clone(), Frame::Skip { index: 0 }],
-        vec![hello, file, end, Frame::Done { index: 0 }],
+        vec![hello.clone(), file.clone(), end.clone(), Frame::Done { index: 0 }],
+        [&[hello, file, end][..], &[start.clone(), fail.clone(), start, fail]].concat(),
     ] {
         let failure = play(&world, &frames);
         assert_eq!(failure.code, Code::Protocol, "{frames:?}: {failure}");
     }
     assert!(!world.to("f").exists());
+}
+
+/// What a sender keeps of what it hears is bounded by its own manifest.
+#[test]
+fn a_receiver_speaks_of_the_files_of_the_manifest_and_of_each_once() {
+    let (done, fail) = (Frame::Done { index: 0 }, Failure::new(Code::Destination, "no room", ""));
+    let fail = |index| Frame::Failed { index, failure: fail.clone() };
+    for frames in [
+        vec![Frame::Have { index: 9, offset: 0, digest: [0; 32] }],
+        vec![Frame::Exists { index: 1, digest: [0; 32] }],
+        vec![Frame::PlanEnd, fail(9)],
+        vec![Frame::PlanEnd, fail(0), fail(0)],
+        vec![Frame::PlanEnd, done.clone(), done],
+    ] {
+        let world = World::new();
+        fs::write(world.from("f"), b"x").unwrap();
+        let manifest = Manifest::collect(&[world.from("f")], Links::Keep).unwrap();
+        let (here, mut there) = UnixStream::pair().unwrap();
+        frames.iter().for_each(|frame| frame.write(&mut there).unwrap());
+        there.shutdown(std::net::Shutdown::Write).unwrap();
+        let failure = failure_of(send(&here, &manifest, &()).unwrap_err());
+        assert_eq!(failure.code, Code::Protocol, "{frames:?}: {failure}");
+    }
 }
 
 #[test]
@@ -382,8 +408,8 @@ fn a_wrong_digest_keeps_the_file_from_its_final_name() {
         whole.add(0, blake3::hash(b"abc").as_bytes());
         Frame::End { digest: *whole.digest().as_bytes() }.write(&mut here).unwrap();
         let report = receiver.join().unwrap().unwrap();
-        assert_eq!(report.failures.len(), 1);
-        assert_eq!(report.failures[0].code, Code::Digest);
+        assert_eq!(report.failures.count, 1);
+        assert_eq!(report.failures.first.unwrap().code, Code::Digest);
     });
     assert!(world.nothing_arrived());
 }
@@ -402,8 +428,8 @@ fn a_source_that_vanishes_fails_alone() {
         scope.spawn(move || receive(&there, &destination, &()).unwrap());
         send(&here, &manifest, &()).unwrap()
     });
-    assert_eq!((report.files, report.failures.len()), (1, 1));
-    assert_eq!(report.failures[0].code, Code::Source);
+    assert_eq!((report.files, report.failures.count), (1, 1));
+    assert_eq!(report.failures.first.unwrap().code, Code::Source);
     assert!(!world.to("top/a").exists() && !world.to("top/a.weft-part").exists());
     assert_eq!(fs::read(world.to("top/b")).unwrap(), b"b");
 }
@@ -424,7 +450,8 @@ fn a_source_that_changed_since_it_was_listed_fails_alone() {
             scope.spawn(move || receive(&there, &destination, &()).unwrap());
             send(&here, &manifest, &()).unwrap()
         });
-        assert!(report.failures[0].what.contains("changed while it was sent"), "{:?}", report.failures);
+        let failure = report.failures.first.unwrap();
+        assert!(failure.what.contains("changed while it was sent"), "{failure}");
         assert!(!world.to("f").exists());
     }
 }
@@ -449,7 +476,7 @@ fn what_the_receiver_has_of_a_source_that_vanished_stays() {
         scope.spawn(move || receive(&there, &destination, &()).unwrap());
         send(&here, &manifest, &()).unwrap()
     });
-    assert_eq!((report.files, report.failures.len()), (1, 2));
+    assert_eq!((report.files, report.failures.count), (1, 2));
     assert_eq!(fs::read(world.to("top/a.weft-part")).unwrap(), noise(10_000, 1)[..4_000]);
     assert_eq!(fs::read(world.to("top/b")).unwrap(), noise(10_000, 2));
     assert_eq!(fs::read(world.to("top/c")).unwrap(), noise(10_000, 1));
