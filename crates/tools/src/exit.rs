@@ -132,6 +132,13 @@ impl Failure {
         Self::new(Code::Destination, what, "make room where it goes, and repeat the command")
     }
 
+    /// A thread that could not be had.
+    #[must_use]
+    pub fn thread(error: &io::Error) -> Self {
+        let what = format!("cannot start a thread: {}", cause(error));
+        Self::new(Code::Other, what, "raise the limit of threads and of memory")
+    }
+
     /// A source that could not be read.
     #[must_use]
     pub fn source(path: &str, error: &io::Error) -> Self {

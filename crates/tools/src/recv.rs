@@ -137,11 +137,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             refuse(socket, Failure::new(Code::Protocol, what, "repeat the command when some have ended"));
             continue;
         };
-        let (destination, style) = (destination.clone(), style.clone());
-        thread::spawn(move || match take(&socket, &destination, &style, || place.turn()) {
-            Err(failure) if !signal::was_interrupted() => style.failure(&failure),
+        let (destination, its_style, taken) = (destination.clone(), style.clone(), socket.clone());
+        let transfer = move || match take(&taken, &destination, &its_style, || place.turn()) {
+            Err(failure) if !signal::was_interrupted() => its_style.failure(&failure),
             Ok(()) | Err(_) => {}
-        });
+        };
+        if let Err(error) = thread::Builder::new().name("weft-recv".into()).spawn(transfer) {
+            let failure = Failure::thread(&error);
+            style.failure(&failure);
+            refuse(socket, failure);
+        }
     }
 }
 

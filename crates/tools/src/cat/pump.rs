@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use weft_socket::{CloseResult, RecvError, SendError, Socket};
 
-use crate::exit::{Code, Failure, cause};
+use crate::exit::Failure;
 use crate::net;
 
 /// Bytes moved at a time in a stream.
@@ -75,7 +75,7 @@ impl Pump {
         let sender = self.clone();
         // A thread that reads a terminal cannot be stopped; it ends with the process.
         let spawned = thread::Builder::new().name("weft-cat-input".into()).spawn(move || sender.send_all());
-        spawned.map_err(|error| Failure::new(Code::Other, cause(&error), "raise the limit of threads"))?;
+        spawned.map_err(|error| Failure::thread(&error))?;
         self.receive_all()?;
         self.unsent.get().map_or(Ok(()), |failure| Err(failure.clone()))
     }

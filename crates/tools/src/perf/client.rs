@@ -137,10 +137,11 @@ impl Client<'_> {
         let stop = Arc::new(AtomicBool::new(false));
         let (sends, receives) =
             (self.request.direction.client_sends(), self.request.direction.server_sends());
-        let mut flows: Vec<Flow> = sockets
+        let flows: std::io::Result<Vec<Flow>> = sockets
             .into_iter()
             .map(|socket| Flow::start(socket, &self.request, sends, receives, &stop))
             .collect();
+        let mut flows = flows.map_err(|error| Failure::thread(&error))?;
         let mut test = Test::new(&self.request, self.target, &flows[0].socket.stats());
         if !self.args.json {
             test.head().iter().for_each(|line| say::line(line));

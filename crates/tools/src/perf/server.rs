@@ -43,19 +43,21 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let datagrams = listen(datagram_port, &args.socket.options(weft_base::Service::Datagram))?;
     let echoes = listen(Port::ECHO.get(), &args.socket.options(weft_base::Service::Datagram))?;
     local.join()?;
-    announce(args, &Listening::new(&local, &streams));
+    let listening = Listening::new(&local, &streams);
 
-    thread::spawn(move || echo::serve(&echoes, |_, _| {}));
+    let spawned = spawn(move || echo::serve(&echoes, |_, _| {}));
+    spawned.map_err(|error| Failure::thread(&error))?;
     let (ended, tests) = mpsc::channel();
     let server = Server { datagram_port: datagrams.local_address().port, tests: Tests::default(), ended };
     for listener in [datagrams, streams] {
         let server = server.clone();
-        thread::spawn(move || server.serve(&listener));
+        spawn(move || server.serve(&listener)).map_err(|error| Failure::thread(&error))?;
     }
     drop(server);
     if !args.once {
         signal::serves();
     }
+    announce(args, &listening);
     for tested in tests {
         // How the only test fails is told with how the command does.
         if !args.once || tested.result.is_ok() {
@@ -140,8 +142,11 @@ impl Server {
         let port = listener.local_address().port;
         for accepted in listener.incoming() {
             let Ok(socket) = accepted else { continue };
-            let server = self.clone();
-            thread::spawn(move || server.take(socket, port));
+            let (server, peer) = (self.clone(), UnderlayText(socket.peer_underlay()).to_string());
+            if let Err(error) = spawn(move || server.take(socket, port)) {
+                // The connection went with the closure; what it was to do cannot be done.
+                let _ = self.ended.send(Tested { peer, result: Err(Failure::thread(&error)) });
+            }
         }
     }
 
@@ -196,8 +201,12 @@ impl Server {
         let stop = Arc::new(AtomicBool::new(false));
         let (cpu_before, started_at) = (CpuTime::now(), Instant::now());
         let (sends, receives) = (request.direction.server_sends(), request.direction.client_sends());
-        let mut flows: Vec<Flow> =
+        let flows: io::Result<Vec<Flow>> =
             sockets.into_iter().map(|socket| Flow::start(socket, &request, sends, receives, &stop)).collect();
+        let mut flows = match flows {
+            Ok(flows) => flows,
+            Err(error) => return Ok(Err(Failure::thread(&error))),
+        };
         tell(&mut control, &Start {})?;
         let finish = hear::<Finish>(&mut control);
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -218,6 +227,10 @@ impl Server {
         let (sent_bytes, received_bytes) = super::report::totals(&results.connections);
         Ok(Ok(Done { test: request, sent_bytes, received_bytes, results }))
     }
+}
+
+fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name("weft-perf".into()).spawn(work).map(drop)
 }
 
 fn greeting_of(socket: &Socket) -> Option<Greeting> {

@@ -1,5 +1,6 @@
 //! The load: one thread per connection and direction, and the counters that others may look at meanwhile.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -71,14 +72,17 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Starts the threads for what this end does.
+    /// Starts the threads for what this end does. If one cannot be had all flows with the same `stop` stop.
+    ///
+    /// # Errors
+    /// Why there is no thread.
     pub(super) fn start(
         socket: Socket,
         request: &Request,
         sends: bool,
         receives: bool,
         stop: &Arc<AtomicBool>,
-    ) -> Self {
+    ) -> io::Result<Self> {
         let started_at = Instant::now();
         let size = usize::try_from(request.size_bytes).unwrap_or(usize::MAX);
         let (sent, received) = (Arc::new(Count::default()), Arc::new(Count::default()));
@@ -97,7 +101,7 @@ impl Flow {
                 stop: stop.clone(),
                 is_unsent: is_unsent.clone(),
             };
-            thread::spawn(move || load.run(started_at))
+            spawn(move || load.run(started_at))
         });
         let receiver = receives.then(|| {
             let load = Receiving {
@@ -107,9 +111,14 @@ impl Flow {
                 takes: request.zerocopy,
                 expected: expected.clone(),
             };
-            thread::spawn(move || load.run(started_at))
+            spawn(move || load.run(started_at))
         });
-        Self { socket, sent, received, expected, is_unsent, sender, receiver }
+        let ends = sender.transpose().and_then(|sender| Ok((sender, receiver.transpose()?)));
+        let (sender, receiver) = ends.inspect_err(|_| {
+            stop.store(true, Ordering::Relaxed);
+            socket.abort();
+        })?;
+        Ok(Self { socket, sent, received, expected, is_unsent, sender, receiver })
     }
 
     /// Whether the sending side has stopped by itself.
@@ -152,6 +161,10 @@ impl Flow {
         };
         counted.with_stats(&self.socket.stats())
     }
+}
+
+fn spawn(load: impl FnOnce() -> Option<String> + Send + 'static) -> io::Result<JoinHandle<Option<String>>> {
+    thread::Builder::new().name("weft-load".into()).spawn(load)
 }
 
 fn panicked() -> String {

@@ -8,11 +8,13 @@
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
+use std::thread::{self, Scope};
 use std::time::Duration;
 
 use super::frame::Frame;
+use crate::exit::Failure;
 
 /// Time between two beats.
 const BEAT: Duration = Duration::from_secs(1);
@@ -64,8 +66,21 @@ where
         Ok(())
     }
 
+    /// Starts the heartbeat, which goes on until what this returns is dropped.
+    pub(super) fn start_beat<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+    ) -> Result<Sender<()>, Failure>
+    where
+        S: Sync,
+    {
+        let (alive, over) = mpsc::channel();
+        let beating = thread::Builder::new().spawn_scoped(scope, move || self.beat(&over));
+        beating.map(|_| alive).map_err(|error| Failure::thread(&error))
+    }
+
     /// Says `Busy` until the other side of `over` is dropped.
-    pub(super) fn beat(&self, over: &Receiver<()>) {
+    fn beat(&self, over: &Receiver<()>) {
         while over.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
             if self.frame(&Frame::Busy).is_err() {
                 // The main thread finds out by itself.

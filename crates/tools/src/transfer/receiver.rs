@@ -5,7 +5,6 @@ use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::mpsc;
 use std::thread;
 
 use super::destination::Destination;
@@ -53,11 +52,13 @@ where
     let outward = Outward::new(stream);
     let mut reader = Reader::new(stream);
     thread::scope(|scope| {
-        let (alive, over) = mpsc::channel();
         let outward = &outward;
-        scope.spawn(move || outward.beat(&over));
+        let alive = outward.start_beat(scope);
         let _turn = turn();
-        let result = run(outward, &mut reader, destination, observer);
+        let result = match &alive {
+            Ok(_) => run(outward, &mut reader, destination, observer),
+            Err(failure) => Err(failure.clone().into()),
+        };
         if let Err(error) = &result {
             tell(outward, &mut reader, error);
         }

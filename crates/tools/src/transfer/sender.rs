@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::Path;
-use std::sync::mpsc;
 use std::thread;
 
 use super::frame::{self, Digest, Frame, HEAD_BYTES, Reader, VERSION};
@@ -49,10 +48,8 @@ where
     let outward = Outward::new(stream);
     let mut reader = Reader::new(stream);
     thread::scope(|scope| {
-        let (alive, over) = mpsc::channel();
-        let outward = &outward;
-        scope.spawn(move || outward.beat(&over));
-        let result = talk(outward, &mut reader, manifest, observer);
+        let alive = outward.start_beat(scope)?;
+        let result = talk(&outward, &mut reader, manifest, observer);
         // The heart stops.
         outward.give_up();
         drop(alive);
@@ -75,14 +72,16 @@ where
     let present_bytes = present.values().map(|c| c.len).sum();
     observer.planned(manifest.files(), manifest.bytes(), present_bytes);
     thread::scope(|scope| {
-        let listener = scope.spawn(|| {
+        let hearing = || {
             let heard = hear_results(reader, manifest, observer);
             if heard.is_err() {
                 // What waits for room waits in vain.
                 outward.give_up();
             }
             heard
-        });
+        };
+        let listener = thread::Builder::new().spawn_scoped(scope, hearing);
+        let listener = listener.map_err(|error| Failure::thread(&error))?;
         let sent = Sending { outward, manifest, present: &present, observer }.run();
         if let Err(Error::Local(failure)) = &sent {
             // Else each end would wait for the other. If this fails the peer has gone.

@@ -216,6 +216,11 @@ impl Server {
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// The number of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends it as a crash would.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
