@@ -131,6 +131,13 @@ impl Part {
         }
     }
 
+    /// Keeps what there is for the next try; an empty part would only be litter.
+    pub(super) fn leave(self) {
+        if self.len == 0 {
+            let _ = self.remove();
+        }
+    }
+
     /// Throws the part away.
     pub(super) fn remove(self) -> io::Result<()> {
         self.dir.remove_file(&self.part_name)

@@ -268,11 +268,20 @@ where
             None => self.destination.part(&entry)?,
         };
         if offset != 0 && offset != part.len {
+            part.leave();
             return Err(Error::Protocol("it goes on where nothing was promised".into()));
         }
-        let sent_digest = match self.fill(index, &entry, &mut part, offset)? {
-            Ok(digest) => digest,
-            Err(failure) => return self.give_up(index, part, failure),
+        let sent_digest = match self.fill(index, &entry, &mut part, offset) {
+            Ok(Ok(digest)) => digest,
+            // The sender cannot read on.
+            Ok(Err(failure)) => {
+                part.leave();
+                return self.failed(index, failure);
+            }
+            Err(error) => {
+                part.leave();
+                return Err(error);
+            }
         };
         self.whole.add(index, &sent_digest);
         if *part.hasher.finalize().as_bytes() != sent_digest || part.len != entry.size() {
@@ -326,15 +335,6 @@ where
                 _ => return Err(Error::Protocol("a frame came into the middle of a file".into())),
             }
         }
-    }
-
-    /// The sender cannot read on: an empty part is thrown away, another is kept for the next try.
-    fn give_up(&mut self, index: u64, part: Part, failure: Failure) -> Result<(), Error> {
-        if part.len == 0 {
-            // It would only be litter.
-            let _ = part.remove();
-        }
-        self.failed(index, failure)
     }
 
     fn failed(&mut self, index: u64, failure: Failure) -> Result<(), Error> {

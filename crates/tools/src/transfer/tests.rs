@@ -260,6 +260,7 @@ fn a_different_file_of_that_name_is_refused_or_replaced_on_request() {
         assert_eq!(failure.code, Code::Exists);
         assert!(failure.to_string().contains("--overwrite"), "{failure}");
         assert_eq!(fs::read(world.to("f")).unwrap(), old, "the existing file is untouched");
+        assert!(!world.to("f.weft-part").exists(), "nothing else is left");
     }
     world.transfer(&["f"], true).0.unwrap();
     assert_eq!(fs::read(world.to("f")).unwrap(), b"new contents");
@@ -360,7 +361,7 @@ fn frames_out_of_turn_and_strangers_are_told_apart_from_senders() {
         let failure = play(&world, &frames);
         assert_eq!(failure.code, Code::Protocol, "{frames:?}: {failure}");
     }
-    assert!(!world.to("f").exists());
+    assert!(world.nothing_arrived());
 }
 
 /// What a sender keeps of what it hears is bounded by its own manifest.
