@@ -5,6 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
+/// Longest duration that is taken: 100 years of 365 days. Sums and multiples of such ones are no trouble.
+const DURATION_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// Bytes with a binary unit and three significant figures, such as `1.50 MiB`.
 #[must_use]
 pub fn bytes(count: u64) -> String {
@@ -113,7 +116,12 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "h" => 3600.0,
         _ => return Err(refused()),
     };
-    Duration::try_from_secs_f64(number * factor).map_err(|_| refused())
+    // No sign is taken above, so what is refused here is too long.
+    let time = Duration::try_from_secs_f64(number * factor).unwrap_or(Duration::MAX);
+    if time > DURATION_MAX {
+        return Err(format!("{text:?} is more than 100 years; give a shorter time, such as 24h"));
+    }
+    Ok(time)
 }
 
 /// Reads a duration that something is waited for, which is not 0.
@@ -212,6 +220,10 @@ mod tests {
         assert_eq!(parse_duration("50us"), Ok(Duration::from_micros(50)));
         assert_eq!(parse_duration("10"), Ok(Duration::from_secs(10)));
         assert!(parse_duration("-1").is_err());
+        assert_eq!(parse_duration("876000h"), Ok(DURATION_MAX));
+        for text in ["876001h", "10000000000000000000", "1000000000000000000000000"] {
+            assert!(parse_duration(text).unwrap_err().contains("more than 100 years"), "{text}");
+        }
         assert!(parse_duration("soon").unwrap_err().contains("\"soon\""));
         assert_eq!(parse_share("1%"), Ok(0.01));
         assert_eq!(parse_share("0.25"), Ok(0.25));
