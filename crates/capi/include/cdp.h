@@ -59,7 +59,8 @@ struct cdp_addr {
 
 /*
  * Reads "HOST:PORT" into *addr: HOST is a name or an IP address (IPv6 in brackets), PORT the CDP port. Names of a cluster
- * file are for cdp_node_resolve().
+ * file are for cdp_node_resolve(). Of a name's addresses it takes one of the family that the default node is bound to, or
+ * before that is open an IPv4 address, if there is one.
  * underlay_port: UDP port of that host; 0 takes CDP_UDP_PORT.
  * errno: EINVAL text of another form; EHOSTUNREACH host unknown.
  */

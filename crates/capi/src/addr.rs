@@ -4,9 +4,10 @@ use std::ffi::{c_char, c_int};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 
 use weft_base::limits::UDP_PORT;
-use weft_socket::{Address, NodeId, Port, Target};
+use weft_socket::{Address, NodeId, Port, Target, preferred_address};
 
 use crate::boundary::{self, Failure};
+use crate::node;
 
 /// No underlay address: the node is known by its number.
 pub const CDP_UNDERLAY_NONE: u16 = 0;
@@ -144,9 +145,15 @@ fn resolve(text: &str, underlay_port: u16) -> Result<CdpAddr, Failure> {
     let host = bare.unwrap_or(host);
     let unknown =
         |why: &str| Failure::new(libc::EHOSTUNREACH, format!("host \"{host}\" is not known here: {why}"));
-    let mut found = (host, underlay_port).to_socket_addrs().map_err(|error| unknown(&error.to_string()))?;
-    let at = found.next().ok_or_else(|| unknown("the name has no address"))?;
+    let found = (host, underlay_port).to_socket_addrs().map_err(|error| unknown(&error.to_string()))?;
+    let at = choose(&found.collect::<Vec<_>>()).ok_or_else(|| unknown("the name has no address"))?;
     Ok(CdpAddr { port, ..CdpAddr::default() }.with_underlay(at))
+}
+
+/// Of the family that the default node is bound to, or will be, which is IPv4.
+fn choose(found: &[SocketAddr]) -> Option<SocketAddr> {
+    let is_ipv4 = node::default_slot().as_ref().is_none_or(|open| open.node.underlay().is_ipv4());
+    preferred_address(found, is_ipv4)
 }
 
 /// Writes an address as text; see `cdp.h`.
@@ -183,6 +190,13 @@ mod tests {
         assert_eq!(addr.underlay_ip[..5], [192, 0, 2, 7, 0]);
         let addr = resolve("[::1]:7", 5).unwrap();
         assert_eq!((addr.underlay, addr.underlay_ip[15], addr.underlay_port), (CDP_UNDERLAY_IPV6, 1, 5));
+    }
+
+    #[test]
+    fn a_name_with_both_addresses_means_the_one_that_the_default_node_reaches() {
+        let [v6, v4] = ["[::1]:7", "127.0.0.1:7"].map(|at| at.parse::<SocketAddr>().unwrap());
+        assert_eq!(choose(&[v6, v4]), Some(v4));
+        assert_eq!(choose(&[v6]), Some(v6));
     }
 
     #[test]

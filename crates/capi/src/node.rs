@@ -185,7 +185,7 @@ fn parse_bind(text: &str) -> Result<SocketAddr, Failure> {
 /// The default node and how long it lingers at exit.
 static DEFAULT: Mutex<Option<Arc<OpenNode>>> = Mutex::new(None);
 
-fn default_slot() -> MutexGuard<'static, Option<Arc<OpenNode>>> {
+pub(crate) fn default_slot() -> MutexGuard<'static, Option<Arc<OpenNode>>> {
     DEFAULT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -62,7 +62,7 @@ pub use options::{Coalescing, CongestionControl, Options};
 pub use progress::Progress;
 pub use readiness::{Interest, Readiness};
 pub use reason::{EndReason, errno};
-pub use resolve::ResolveError;
+pub use resolve::{ResolveError, preferred_address};
 pub use socket::{Received, Socket};
 pub use stats::{
     Counter, IoNodeStats, LimitedBy, ListenerStats, NodeStats, PortStats, SideStats, SocketStats,

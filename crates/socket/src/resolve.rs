@@ -122,10 +122,23 @@ impl Node {
             return Ok(interface.underlay());
         }
         let found: Vec<SocketAddr> = (host, limits::UDP_PORT).to_socket_addrs()?.collect();
-        let is_like = |at: &&SocketAddr| at.is_ipv4() == self.underlay().is_ipv4();
-        let at = found.iter().find(is_like).or(found.first());
-        at.copied().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
+        let at = preferred_address(&found, self.underlay().is_ipv4());
+        at.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
     }
+}
+
+/// The address to take of those that the operating system `found` for a name: the first of the family that is wanted, or
+/// else the first of all.
+///
+/// ```
+/// let found = ["[::1]:7".parse()?, "127.0.0.1:7".parse()?];
+/// assert_eq!(weft_socket::preferred_address(&found, true), Some(found[1]));
+/// assert_eq!(weft_socket::preferred_address(&found[..1], true), Some(found[0]));
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
+#[must_use]
+pub fn preferred_address(found: &[SocketAddr], wants_ipv4: bool) -> Option<SocketAddr> {
+    found.iter().find(|at| at.is_ipv4() == wants_ipv4).or(found.first()).copied()
 }
 
 #[cfg(test)]

@@ -59,9 +59,8 @@ pub fn look_up(host: &str, udp_port: u16, like: Option<IpAddr>) -> Result<Socket
 
 /// The address to take: of the family of `like`, or if there is no such wish of the one that listens by default, IPv4.
 fn choose(found: &[SocketAddr], like: Option<IpAddr>) -> Option<SocketAddr> {
-    let wants_v4 = like.is_none_or(|like| like.is_ipv4());
-    let wanted = found.iter().find(|address| address.is_ipv4() == wants_v4);
-    wanted.or(found.first().filter(|_| like.is_none())).copied()
+    let preferred = weft_socket::preferred_address(found, like.is_none_or(|like| like.is_ipv4()));
+    preferred.filter(|address| like.is_none_or(|like| like.is_ipv4() == address.is_ipv4()))
 }
 
 /// The resolver's words; it puts a prefix of its own before them.
