@@ -78,10 +78,12 @@ impl Worker {
     }
 
     /// After a short sleep the worker looks around for as long as it may before the next one: the sleep and the waking may be
-    /// what made the wait so long. After a longer one it looks half as often, down to a sixteenth.
+    /// what made the wait so long. After a longer one it looks half as often, down to a sixteenth, and once at least.
     fn adapt_looks(&self, is_lively: bool) {
         let most = self.shared().spins;
-        self.own(|own| own.looks = if is_lively { most } else { (own.looks.min(most) / 2).max(most / 16) });
+        self.own(|own| {
+            own.looks = if is_lively { most } else { (own.looks.min(most) / 2).max(most / 16).max(1) }
+        });
     }
 
     fn pick_any(&self) -> Option<NonNull<Block>> {

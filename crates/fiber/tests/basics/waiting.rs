@@ -198,6 +198,22 @@ fn a_posted_condition_is_tested_until_it_holds() {
     });
 }
 
+/// However rarely it looks, a worker that naps looks again after each nap.
+#[test]
+fn a_worker_that_looks_once_before_it_naps_goes_on_looking() {
+    let runtime = Runtime::builder().spins(1).build().unwrap();
+    let word = Arc::new(AtomicBool::new(false));
+    let theirs = word.clone();
+    let child = runtime.spawn(move || {
+        let in_time = Instant::now() + Duration::from_secs(10);
+        wait_until_deadline(|| theirs.load(Ordering::Acquire), in_time)
+    });
+    // Long enough for some naps.
+    std::thread::sleep(Duration::from_millis(50));
+    word.store(true, Ordering::Release);
+    assert_eq!(child.unwrap().join().unwrap(), Ok(()));
+}
+
 #[test]
 fn conditions_are_tested_under_load_too() {
     on_fiber(|| {
