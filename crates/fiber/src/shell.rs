@@ -17,11 +17,13 @@ pub(crate) fn run(block: &Block) -> ! {
 #[inline(always)]
 fn run_one(block: &Block) {
     if block.is_cancelled() {
-        return end_unrun(block);
+        end_unrun(block);
+    } else {
+        // SAFETY: the job is the one of the closure in the payload, which has not run.
+        unsafe { (block.job.get().run)(block) };
+        block.leave_value();
     }
-    // SAFETY: the job is the one of the closure in the payload, which has not run.
-    unsafe { (block.job.get().run)(block) };
-    block.leave_value();
+    // Also of a fiber that never started: the destructor of its closure may have made some.
     if !block.locals.get().is_null() {
         Locals::drop_all(block);
     }

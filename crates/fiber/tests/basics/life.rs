@@ -190,3 +190,22 @@ fn values_of_fiber_storage_are_dropped_with_the_fiber() {
         }
     });
 }
+
+/// The closure of a fiber that is cancelled before it starts is dropped on the fiber, and may make values there.
+#[test]
+fn values_of_a_fiber_that_never_started_are_not_those_of_the_next() {
+    static COUNT: FiberLocal<Cell<u32>> = FiberLocal::new(|| Cell::new(0));
+    struct Counts;
+    impl Drop for Counts {
+        fn drop(&mut self) {
+            COUNT.with(|count| count.set(count.get() + 1)).expect("it is dropped on its fiber");
+        }
+    }
+    on_fiber(|| {
+        let counts = Counts;
+        let child = spawn(move || drop(counts)).unwrap();
+        child.fiber().cancel();
+        assert!(matches!(child.join(), Err(JoinError::Cancelled)));
+        assert_eq!(spawn(|| COUNT.with(Cell::get)).unwrap().join().unwrap(), Ok(0));
+    });
+}
