@@ -79,10 +79,14 @@ impl Latch {
         can_wait
     }
 
-    /// Opens it for a joiner who has announced itself, does not wait yet, and is the only one to refer to the fiber.
+    /// Opens it for a joiner who has announced itself, does not wait yet, and is the only one to refer to the fiber. True if
+    /// the fiber ends as a detached one.
     #[inline(always)]
-    pub(crate) fn open_alone(&self) {
-        self.word.store(self.word.load(Ordering::Relaxed) | OPEN, Ordering::Relaxed);
+    #[must_use]
+    pub(crate) fn open_alone(&self) -> bool {
+        let now = self.word.load(Ordering::Relaxed);
+        self.word.store(now | OPEN, Ordering::Relaxed);
+        now & REFUSED != 0
     }
 
     #[inline]
@@ -99,23 +103,24 @@ impl Latch {
         self.joiners.load(Ordering::Relaxed)
     }
 
-    /// Lets all go who wait.
+    /// Lets all go who wait. True if the fiber ends as a detached one, which nobody changes from then on.
     #[inline]
-    pub(crate) fn open(&self) {
+    #[must_use]
+    pub(crate) fn open(&self) -> bool {
         let now = self.word.load(Ordering::Relaxed);
         if now & (LOCKED | QUEUED) == 0
             && self.word.compare_exchange(now, now | OPEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         {
-            return;
+            return now & REFUSED != 0;
         }
-        self.open_and_wake();
+        self.open_and_wake()
     }
 
     #[inline(always)]
-    fn open_and_wake(&self) {
-        let (first, is_last) = self.locked(|state, word| {
+    fn open_and_wake(&self) -> bool {
+        let (first, is_last, is_refused) = self.locked(|state, word| {
             let first = state.waiters.pop();
-            ((first, state.waiters.is_empty()), word & !QUEUED | OPEN)
+            ((first, state.waiters.is_empty(), word & REFUSED != 0), word & !QUEUED | OPEN)
         });
         if let Some(first) = first {
             first.wake();
@@ -123,6 +128,7 @@ impl Latch {
         if !is_last {
             self.wake_others();
         }
+        is_refused
     }
 
     #[cold]
@@ -274,7 +280,7 @@ mod loom_tests {
                     loom::thread::spawn(move || assert_eq!(latch.wait(None), Ok(Outcome::Signalled)))
                 })
                 .collect();
-            latch.open();
+            assert!(!latch.open());
             joiners.into_iter().for_each(|joiner| joiner.join().unwrap());
             assert!(latch.is_open());
         });
@@ -287,8 +293,24 @@ mod loom_tests {
             let theirs = latch.clone();
             let joiner = loom::thread::spawn(move || assert_eq!(theirs.wait(None), Ok(Outcome::Signalled)));
             assert_eq!(latch.wait_for_joiners(1), Outcome::Signalled);
-            latch.open();
+            assert!(!latch.open());
             joiner.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn what_the_opening_says_of_the_fiber_stays_so() {
+        loom::model(|| {
+            let latch = Arc::new(Latch::new());
+            let theirs = latch.clone();
+            let other = loom::thread::spawn(move || (theirs.refuse(), theirs.allow()));
+            let ends_detached = latch.open();
+            let is_detached = match other.join().unwrap() {
+                (Ok(()), Err(Refusal::Ended)) => true,
+                (Ok(()), Ok(())) | (Err(Refusal::Ended), Err(Refusal::Attached)) => false,
+                others => panic!("{others:?}"),
+            };
+            assert_eq!((ends_detached, latch.is_refused()), (is_detached, is_detached));
         });
     }
 
@@ -299,7 +321,7 @@ mod loom_tests {
             let theirs = latch.clone();
             let joiner = loom::thread::spawn(move || theirs.wait(None));
             let refused = latch.refuse();
-            latch.open();
+            assert_eq!(latch.open(), refused.is_ok());
             let joined = joiner.join().unwrap();
             match refused {
                 Ok(()) => assert_eq!(joined, Err(Refusal::Detached)),

@@ -59,16 +59,18 @@ mod loom_tests {
             let (refs, latch) = &*shared;
             let is_announced = latch.announce();
             // The fiber ends, as its worker sees to it.
-            if refs.give_up_alone() {
-                latch.open_alone();
+            let ends_detached = if refs.give_up_alone() {
+                latch.open_alone()
             } else {
-                latch.open();
+                let ends_detached = latch.open();
                 assert!(!refs.give_up(), "the handle refers to it");
-            }
+                ends_detached
+            };
             let joined = if is_announced { latch.wait_announced() } else { latch.wait(None) };
             let frees = refs.give_up();
             let (refused, they_free) = other.join().unwrap();
             assert!(frees != they_free, "freed twice or never");
+            assert_eq!(ends_detached, refused.is_ok());
             match refused {
                 Ok(()) => assert_eq!(joined, Err(Refusal::Detached)),
                 Err(Refusal::Joined | Refusal::Ended) => assert_eq!(joined, Ok(Outcome::Signalled)),

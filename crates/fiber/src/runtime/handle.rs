@@ -31,7 +31,7 @@ impl Handle {
         self.0.workers.len()
     }
 
-    /// How many fibers live.
+    /// How many fibers live. One that has just ended may count for a moment.
     #[must_use]
     pub fn live(&self) -> u64 {
         self.0.live()

@@ -12,8 +12,9 @@ impl Worker {
     pub(super) fn finish(&self, block: NonNull<Block>) {
         // SAFETY: the fiber's own reference is given up at the end of this function only.
         let fiber = unsafe { block.as_ref() };
-        self.count_end(fiber);
-        fiber.latch.open();
+        fiber.life.end();
+        let is_detached = fiber.latch.open();
+        self.count_end(is_detached);
         release(block);
     }
 
@@ -23,20 +24,21 @@ impl Worker {
         // SAFETY: the joiner keeps its reference.
         let fiber = unsafe { block.as_ref() };
         if fiber.refs.give_up_alone() {
-            self.count_end(fiber);
-            fiber.latch.open_alone();
+            fiber.life.end();
+            let is_detached = fiber.latch.open_alone();
+            self.count_end(is_detached);
         } else {
             self.finish(block);
         }
     }
 
+    /// Counts a fiber whose latch is open: until then it may be detached, or attached, by whoever refers to it.
     #[inline(always)]
-    fn count_end(&self, fiber: &Block) {
-        if fiber.latch.is_refused() {
+    fn count_end(&self, is_detached: bool) {
+        if is_detached {
             self.shared().note_detached_no_more();
         }
         self.finished.store(self.finished.load(Ordering::Relaxed) + 1, Ordering::Release);
-        fiber.life.end();
     }
 
     /// A fiber has come to the end of its stack. What is on it may be borrowed, so it is never used again.
@@ -50,7 +52,8 @@ impl Worker {
             fiber.region.usable()
         );
         fiber.ending.set(Ending::Overflowed);
-        self.count_end(fiber);
-        fiber.latch.open();
+        fiber.life.end();
+        let is_detached = fiber.latch.open();
+        self.count_end(is_detached);
     }
 }
