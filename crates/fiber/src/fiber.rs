@@ -104,9 +104,12 @@ impl Fiber {
     ///
     /// [`DetachError`] if it is attached or has ended.
     pub fn attach(&self) -> Result<(), DetachError> {
-        self.block().latch.allow().map_err(detach_error)?;
+        // Counted first, as it may end at once: attached fibers are never counted too few.
         self.shared().note_detached_no_more();
-        Ok(())
+        self.block().latch.allow().map_err(|refusal| {
+            self.shared().was_not_detached();
+            detach_error(refusal)
+        })
     }
 
     /// Binds it to that worker, counted from 0: nobody else runs it until it is unbound.

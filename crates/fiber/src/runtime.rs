@@ -145,6 +145,11 @@ impl Shared {
         self.detached.1.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// It was not detached, or has ended as such: one less again.
+    pub(crate) fn was_not_detached(&self) {
+        self.detached.1.fetch_sub(1, Ordering::AcqRel);
+    }
+
     /// A thread that is no worker spawns a fiber, for as long as the guard lives. Either it finds that the runtime ends, or who
     /// ends it waits.
     pub(crate) fn let_in(&self) -> Arriving<'_> {
