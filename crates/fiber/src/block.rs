@@ -6,6 +6,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::control::shielded;
 use crate::event::Event;
 use crate::job::{self, Job, PAYLOAD};
 use crate::latch::Latch;
@@ -39,7 +40,7 @@ pub(crate) enum Ending {
 /// `flags`: it shall unwind at its next switch point.
 pub(crate) const CANCELLED: u32 = 1;
 
-/// The value of a local fiber: not there yet, there for the handle to take or drop, or wanted by nobody.
+/// A value that has a destructor: not there yet, there for the handle to take or drop, or wanted by nobody.
 const VALUE_NONE: u8 = 0;
 const VALUE_THERE: u8 = 1;
 const VALUE_UNWANTED: u8 = 2;
@@ -72,7 +73,7 @@ pub(crate) struct Block {
     /// Whether it has started and does not roam, for those who want to bind it.
     pub(crate) is_settled: AtomicBool,
     pub(crate) ending: Cell<Ending>,
-    /// Of a local fiber: who drops a value that nobody takes. See [`Block::leave_value`].
+    /// Who drops a value that nobody takes. See [`Block::leave_value`].
     value: AtomicU8,
     pub(crate) is_shielded: Cell<bool>,
     sleeps_deep: Cell<bool>,
@@ -259,26 +260,25 @@ impl Block {
         if self.sleeps_deep.get() { word::PARKED_DEEP } else { word::PARKED }
     }
 
-    /// A fiber has ended: leaves its value to its handle, or drops it if that is gone.
+    /// The fiber has come to its end: leaves its value to its handle, or drops it if that is gone.
     ///
-    /// The value of a local fiber may be one that cannot leave its thread. References to the fiber can, and one of them may
-    /// be the last; so such a value is dropped here, on the fiber, or by the handle, which stays where the value may be.
-    #[inline(always)]
+    /// The value's destructor may wait, and the value of a local fiber may be one that cannot leave its thread; but the last
+    /// reference to the fiber may be the worker's, or be given up on another thread. So a value that has a destructor is dropped
+    /// here, on the fiber, or by who drops the handle, which stays where the value may be. What the fiber waits for then is
+    /// not ended by a cancellation: its values are being dropped already.
+    #[inline]
     pub(crate) fn leave_value(&self) {
-        if self.is_local.load(Ordering::Relaxed)
-            && self.value.swap(VALUE_THERE, Ordering::AcqRel) == VALUE_UNWANTED
-        {
+        if self.value.swap(VALUE_THERE, Ordering::AcqRel) == VALUE_UNWANTED {
+            self.is_shielded.set(true);
             job::drop_ending(self);
         }
     }
 
-    /// The handle is gone.
-    #[inline(always)]
+    /// The handle is gone, of a fiber whose value has a destructor.
+    #[inline]
     pub(crate) fn abandon_value(&self) {
-        if self.is_local.load(Ordering::Relaxed)
-            && self.value.swap(VALUE_UNWANTED, Ordering::AcqRel) == VALUE_THERE
-        {
-            job::drop_ending(self);
+        if self.value.swap(VALUE_UNWANTED, Ordering::AcqRel) == VALUE_THERE {
+            shielded(|| job::drop_ending(self));
         }
     }
 

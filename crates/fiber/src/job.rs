@@ -1,6 +1,7 @@
 //! What a fiber runs: a closure, its value or its panic, in the control block or, if large, in a box.
 
 use std::any::{Any, TypeId};
+use std::mem::needs_drop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::block::{Block, Ending};
@@ -54,6 +55,9 @@ impl<F: FnOnce() -> T, T: 'static> JobOf<F, T> {
                     block.ending.set(Ending::Panicked);
                 }
             },
+        }
+        if needs_drop::<T>() {
+            block.leave_value();
         }
     }
 

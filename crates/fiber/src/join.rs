@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, needs_drop};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::latch::Refusal;
 use crate::wait::Outcome;
 use crate::worker::{self, Awaited};
 
-/// The right to a fiber's result. Dropping it gives up the result; the fiber runs on.
+/// The right to a fiber's result. Dropping it gives up the result; the fiber runs on, and drops the result at its end.
 #[must_use = "dropping the handle gives up the fiber's result"]
 pub struct JoinHandle<T> {
     fiber: Fiber,
@@ -94,7 +94,9 @@ impl<T> JoinHandle<T> {
 impl<T> Drop for JoinHandle<T> {
     #[inline]
     fn drop(&mut self) {
-        self.fiber.block().abandon_value();
+        if needs_drop::<T>() {
+            self.fiber.block().abandon_value();
+        }
     }
 }
 

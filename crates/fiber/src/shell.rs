@@ -21,7 +21,6 @@ fn run_one(block: &Block) {
     } else {
         // SAFETY: the job is the one of the closure in the payload, which has not run.
         unsafe { (block.job.get().run)(block) };
-        block.leave_value();
     }
     // Also of a fiber that never started: the destructor of its closure may have made some.
     if !block.locals.get().is_null() {

@@ -4,6 +4,7 @@
 
 mod frames;
 mod joining;
+mod leaving;
 mod life;
 mod runtime;
 mod waiting;

@@ -1,0 +1,88 @@
+//! What fibers leave behind: results that nobody takes, and destructors that wait.
+
+use super::*;
+
+/// Counts its drop once it has had the mutex.
+struct Lease(Arc<(Mutex<()>, AtomicUsize)>);
+
+impl Lease {
+    /// One, and where drops are counted.
+    fn new() -> (Self, Arc<(Mutex<()>, AtomicUsize)>) {
+        let shared = Arc::new((Mutex::new(()), AtomicUsize::new(0)));
+        (Self(shared.clone()), shared)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let _held = self.0.0.lock();
+        self.0.1.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Yields until the fiber has ended, but not for ever.
+fn let_it_end(fiber: &Fiber) {
+    for _ in 0..1_000 {
+        if fiber.is_ended() {
+            return;
+        }
+        yield_now();
+    }
+    panic!("it has not ended");
+}
+
+#[test]
+fn a_result_that_nobody_takes_may_wait_as_it_is_dropped() {
+    on_fiber(|| {
+        let (lease, shared) = Lease::new();
+        let held = shared.0.lock();
+        drop(spawn(move || lease).unwrap());
+        yield_now();
+        assert_eq!(shared.1.load(Ordering::Relaxed), 0);
+        drop(held);
+        (0..10).for_each(|_| yield_now());
+        assert_eq!(shared.1.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn a_result_that_nobody_takes_is_dropped_whole_by_a_cancelled_fiber() {
+    on_fiber(|| {
+        let (lease, shared) = Lease::new();
+        let held = shared.0.lock();
+        let child = spawn(move || lease).unwrap();
+        let fiber = child.fiber().clone();
+        drop(child);
+        yield_now();
+        fiber.cancel();
+        yield_now();
+        assert!(!fiber.is_ended(), "it waits for the mutex");
+        drop(held);
+        let_it_end(&fiber);
+        assert_eq!(shared.1.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn who_lets_a_result_go_waits_for_its_destructor() {
+    on_fiber(|| {
+        let (lease, shared) = Lease::new();
+        let held = shared.0.lock();
+        let dropper = spawn(move || {
+            let child = spawn(move || lease).unwrap();
+            let_it_end(child.fiber());
+            drop(child);
+            check_cancelled();
+            unreachable!("it was cancelled meanwhile");
+        });
+        let dropper = dropper.unwrap();
+        // By then it waits for the mutex.
+        (0..10).for_each(|_| yield_now());
+        dropper.fiber().cancel();
+        yield_now();
+        assert_eq!(shared.1.load(Ordering::Relaxed), 0);
+        drop(held);
+        assert!(matches!(dropper.join(), Err(JoinError::Cancelled)));
+        assert_eq!(shared.1.load(Ordering::Relaxed), 1);
+    });
+}
