@@ -32,6 +32,8 @@ fn run_one(block: &Block) {
 #[cold]
 #[inline(never)]
 fn end_unrun(block: &Block) {
+    // What it waits for in the destructor is not ended by the cancellation.
+    block.is_shielded.set(true);
     // SAFETY: the job is the one of the closure in the payload, which has not run.
     let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { (block.job.get().drop_closure)(block) }));
     std::mem::forget(dropped);

@@ -17,9 +17,10 @@ const ROUNDS: usize = 8;
 
 impl Locals {
     /// Drops the values of a fiber that ends, last made first. Destructors may make values again, and those are dropped
-    /// likewise, for so many rounds; what is made in the last one is lost.
+    /// likewise, for so many rounds; what is made in the last one is lost. What they wait for is not ended by a cancellation.
     #[cold]
     pub(crate) fn drop_all(block: &Block) {
+        block.is_shielded.set(true);
         for _ in 0..ROUNDS {
             let locals = block.locals.replace(ptr::null_mut());
             if locals.is_null() {

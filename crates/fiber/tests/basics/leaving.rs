@@ -86,3 +86,37 @@ fn who_lets_a_result_go_waits_for_its_destructor() {
         assert_eq!(shared.1.load(Ordering::Relaxed), 1);
     });
 }
+
+#[test]
+fn what_a_fiber_that_never_started_holds_is_dropped_whole() {
+    on_fiber(|| {
+        let (lease, shared) = Lease::new();
+        let held = shared.0.lock();
+        let child = spawn(move || drop(lease)).unwrap();
+        child.fiber().cancel();
+        (0..10).for_each(|_| yield_now());
+        drop(held);
+        assert!(matches!(child.join(), Err(JoinError::Cancelled)));
+        assert_eq!(shared.1.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn what_a_cancelled_fiber_has_in_its_storage_is_dropped_whole() {
+    static KEPT: FiberLocal<RefCell<Option<Lease>>> = FiberLocal::new(|| RefCell::new(None));
+    on_fiber(|| {
+        let (lease, shared) = Lease::new();
+        let held = shared.0.lock();
+        let child = spawn(move || {
+            KEPT.with(|kept| *kept.borrow_mut() = Some(lease)).unwrap();
+            park().unwrap();
+        });
+        let child = child.unwrap();
+        yield_now();
+        child.fiber().cancel();
+        (0..10).for_each(|_| yield_now());
+        drop(held);
+        assert!(matches!(child.join(), Err(JoinError::Cancelled)));
+        assert_eq!(shared.1.load(Ordering::Relaxed), 1);
+    });
+}
