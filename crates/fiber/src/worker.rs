@@ -174,15 +174,15 @@ impl Worker {
         HERE.set(ptr::null());
     }
 
-    /// The next fiber to run.
+    /// The next fiber to run; none also when the worker shall end.
     #[inline]
     fn pick(&self) -> Option<NonNull<Block>> {
         let picks = self.own(|own| {
             own.picks = own.picks.wrapping_add(1);
             own.picks
         });
-        if picks.is_multiple_of(ATTEND) {
-            self.attend(picks);
+        if picks.is_multiple_of(ATTEND) && !self.attend(picks) {
+            return None;
         }
         let next = self.own(|own| {
             if own.fresh_first {

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::{ATTEND, Worker, posted};
+use crate::runtime::Stage;
 
 /// Picks from one look at the timers to the next.
 const TIMERS_EVERY: u32 = 64;
@@ -14,9 +15,10 @@ const HOOK_EVERY: u32 = 256;
 const HOOK_BUDGET: usize = 16;
 
 impl Worker {
-    /// Every so many picks: takes in what came from elsewhere, and lets those go first who have waited longest.
+    /// Every so many picks: takes in what came from elsewhere, and lets those go first who have waited longest. False if the
+    /// worker shall end: nobody waits any longer for the fibers that are left, not even for those that are always ready.
     #[cold]
-    pub(super) fn attend(&self, picks: u32) {
+    pub(super) fn attend(&self, picks: u32) -> bool {
         self.come_if_called();
         self.take_inbox();
         self.own(|own| own.fresh_first = !own.fresh_first);
@@ -27,6 +29,9 @@ impl Worker {
         if is_turn(TIMERS_EVERY) {
             self.fire_timers();
             self.shared().check_signal();
+            if self.shared().stage() == Stage::Ended {
+                return false;
+            }
         }
         if is_turn(OLDEST_EVERY) {
             // What is in the lane is older still.
@@ -38,6 +43,7 @@ impl Worker {
             self.read_clock();
             self.shared().poll(HOOK_BUDGET);
         }
+        true
     }
 
     /// Stands still while somebody looks at the fibers. No fiber is on its stack.

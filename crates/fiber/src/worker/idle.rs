@@ -39,13 +39,13 @@ impl Worker {
         shared.hungry.fetch_add(1, Ordering::Relaxed);
         let mut nap = NAP_MIN;
         let found = loop {
+            if shared.stage() == Stage::Ended {
+                break None;
+            }
             if let Some(block) = self.search() {
                 break Some(block);
             }
             self.come_if_called();
-            if shared.stage() == Stage::Ended {
-                break None;
-            }
             let begin = Instant::now();
             self.sleep(&mut nap);
             self.adapt_looks(begin.elapsed() < LIVELY);

@@ -1,5 +1,7 @@
 //! What the runtime does for all of them: its end, its limits, where they run, what it tells.
 
+use std::sync::atomic::AtomicBool;
+
 use super::*;
 
 #[test]
@@ -44,6 +46,33 @@ fn detached_fibers_that_come_and_go_do_not_end_an_attached_one() {
         drop(runtime);
         assert_eq!(attached.join().unwrap(), 7);
     }
+}
+
+#[test]
+fn the_end_of_the_runtime_does_not_wait_for_ever_for_a_detached_fiber_that_is_always_ready() {
+    let (begun, done) = (Waiter::new(), Arc::new(AtomicBool::new(false)));
+    let (begins, theirs) = (begun.clone(), done.clone());
+    let runtime = Runtime::new().unwrap();
+    let busy = move || {
+        shielded(|| {
+            begins.wake();
+            while !theirs.load(Ordering::Relaxed) {
+                yield_now();
+            }
+        });
+    };
+    let busy = Spawn::new().detached().spawn_on(&runtime.handle(), busy).unwrap();
+    begun.wait();
+    let (has_ended, is_ended) = std::sync::mpsc::channel();
+    let ender = std::thread::spawn(move || {
+        drop(runtime);
+        let _ = has_ended.send(());
+    });
+    let ended = is_ended.recv_timeout(Duration::from_secs(30));
+    assert!(!busy.fiber().is_ended());
+    done.store(true, Ordering::Relaxed);
+    ender.join().unwrap();
+    assert!(ended.is_ok(), "the runtime ended when the fiber did");
 }
 
 #[test]
