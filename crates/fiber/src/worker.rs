@@ -18,11 +18,13 @@ mod attend;
 mod awaited;
 mod ending;
 mod idle;
+mod parking;
 mod posted;
 mod reserve;
 mod timers;
 
 pub(crate) use awaited::{Awaited, run_awaited};
+pub(crate) use parking::make_ready;
 pub(crate) use posted::Posted;
 pub(crate) use reserve::{release, take_one};
 
@@ -35,14 +37,13 @@ use std::task::Waker;
 use weft_sync::Parker;
 use weft_sync::scheduler::Driver;
 
-use crate::block::{Block, CANCELLED};
+use crate::block::Block;
 use crate::inbox::Inbox;
 use crate::lane::Lane;
 use crate::queue::{Line, Queue};
 use crate::runtime::Shared;
 use crate::sleep::Place;
 use crate::switch::Command;
-use crate::wait::word;
 
 /// After so many picks a worker looks at its inbox, its timers and the posted conditions.
 const ATTEND: u32 = 16;
@@ -262,23 +263,6 @@ impl Worker {
         target.deliver(NonNull::from(fiber));
     }
 
-    /// Puts a fiber to sleep that has left its stack. False if its wait has ended in the meantime.
-    #[inline(always)]
-    fn has_parked(&self, fiber: &Block) -> bool {
-        let (word, parked) = (fiber.node.word(), fiber.parked_word());
-        if word.compare_exchange(word::WAITING, parked, Ordering::SeqCst, Ordering::Acquire).is_err() {
-            return false;
-        }
-        // Whoever cancels sets the flag before it looks at the word; one of the two sees the other.
-        let is_cancelled = fiber.flags.load(Ordering::SeqCst) & CANCELLED != 0;
-        if is_cancelled && parked == word::PARKED {
-            // Not to be resumed from here, nor in any sleep: since the exchange it may have run elsewhere, and another cancelled
-            // one may sleep in its block.
-            crate::fiber::cancel(fiber);
-        }
-        true
-    }
-
     /// Takes in a fiber that was spawned here.
     #[inline]
     pub(crate) fn push_fresh(&self, block: NonNull<Block>) {
@@ -328,41 +312,4 @@ impl Worker {
     pub(crate) fn ring(&self) -> bool {
         self.place.call(|driver| driver.wake())
     }
-}
-
-/// Makes a fiber ready whose sleep the caller has ended.
-#[inline(always)]
-pub(crate) fn make_ready(block: NonNull<Block>) {
-    // SAFETY: a fiber that sleeps lives, and only the one that ended its sleep makes it ready.
-    let fiber = unsafe { block.as_ref() };
-    let home = fiber.home.load(Ordering::Relaxed);
-    let here = here();
-    if ptr::eq(home, here) {
-        // SAFETY: it is this thread's worker.
-        unsafe { &*here }.push(block);
-    } else {
-        make_ready_elsewhere(block, fiber, here);
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn make_ready_elsewhere(block: NonNull<Block>, fiber: &Block, here: *const Worker) {
-    let shared = fiber.shared;
-    // SAFETY: null, or this thread's worker.
-    let here = unsafe { here.as_ref() }.filter(|here| ptr::eq(shared, here.shared()));
-    if let Some(here) = here.filter(|_| fiber.may_move()) {
-        return here.push(block);
-    }
-    // Once it is delivered it may run to its end, and the runtime with it, unless that has the caller for a worker: this count keeps
-    // the worker that is rung.
-    let kept = here.is_none().then(|| {
-        // SAFETY: it is an `Arc`'s, and lives while the fiber does, which sleeps.
-        unsafe { Arc::increment_strong_count(shared) };
-        // SAFETY: the count is this one's.
-        unsafe { Arc::from_raw(shared) }
-    });
-    // SAFETY: a fiber that has slept has a home, one of the workers of the shared state.
-    unsafe { &*fiber.home.load(Ordering::Relaxed) }.deliver(block);
-    drop(kept);
 }

@@ -1,0 +1,65 @@
+//! A fiber that has left its stack goes to sleep, and is made ready by who ends its sleep.
+
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{Worker, here};
+use crate::block::{Block, CANCELLED};
+use crate::wait::word;
+
+impl Worker {
+    /// Puts a fiber to sleep that has left its stack. False if its wait has ended in the meantime.
+    #[inline(always)]
+    pub(super) fn has_parked(&self, fiber: &Block) -> bool {
+        let (word, parked) = (fiber.node.word(), fiber.parked_word());
+        if word.compare_exchange(word::WAITING, parked, Ordering::SeqCst, Ordering::Acquire).is_err() {
+            return false;
+        }
+        // Whoever cancels sets the flag before it looks at the word; one of the two sees the other.
+        let is_cancelled = fiber.flags.load(Ordering::SeqCst) & CANCELLED != 0;
+        if is_cancelled && parked == word::PARKED {
+            // Not to be resumed from here, nor in any sleep: since the exchange it may have run elsewhere, and another cancelled
+            // one may sleep in its block.
+            crate::fiber::cancel(fiber);
+        }
+        true
+    }
+}
+
+/// Makes a fiber ready whose sleep the caller has ended.
+#[inline(always)]
+pub(crate) fn make_ready(block: NonNull<Block>) {
+    // SAFETY: a fiber that sleeps lives, and only the one that ended its sleep makes it ready.
+    let fiber = unsafe { block.as_ref() };
+    let home = fiber.home.load(Ordering::Relaxed);
+    let here = here();
+    if ptr::eq(home, here) {
+        // SAFETY: it is this thread's worker.
+        unsafe { &*here }.push(block);
+    } else {
+        make_ready_elsewhere(block, fiber, here);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn make_ready_elsewhere(block: NonNull<Block>, fiber: &Block, here: *const Worker) {
+    let shared = fiber.shared;
+    // SAFETY: null, or this thread's worker.
+    let here = unsafe { here.as_ref() }.filter(|here| ptr::eq(shared, here.shared()));
+    if let Some(here) = here.filter(|_| fiber.may_move()) {
+        return here.push(block);
+    }
+    // Once it is delivered it may run to its end, and the runtime with it, unless that has the caller for a worker: this count keeps
+    // the worker that is rung.
+    let kept = here.is_none().then(|| {
+        // SAFETY: it is an `Arc`'s, and lives while the fiber does, which sleeps.
+        unsafe { Arc::increment_strong_count(shared) };
+        // SAFETY: the count is this one's.
+        unsafe { Arc::from_raw(shared) }
+    });
+    // SAFETY: a fiber that has slept has a home, one of the workers of the shared state.
+    unsafe { &*fiber.home.load(Ordering::Relaxed) }.deliver(block);
+    drop(kept);
+}
