@@ -6,25 +6,40 @@ use std::sync::atomic::Ordering;
 
 use super::{Worker, here};
 use crate::block::{Block, CANCELLED};
+use crate::fiber::{Fiber, cancel};
 use crate::wait::word;
 
 impl Worker {
     /// Puts a fiber to sleep that has left its stack. False if its wait has ended in the meantime.
     #[inline(always)]
     pub(super) fn has_parked(&self, fiber: &Block) -> bool {
-        let (word, parked) = (fiber.node.word(), fiber.parked_word());
-        if word.compare_exchange(word::WAITING, parked, Ordering::SeqCst, Ordering::Acquire).is_err() {
-            return false;
-        }
-        // Whoever cancels sets the flag before it looks at the word; one of the two sees the other.
-        let is_cancelled = fiber.flags.load(Ordering::SeqCst) & CANCELLED != 0;
-        if is_cancelled && parked == word::PARKED {
-            // Not to be resumed from here, nor in any sleep: since the exchange it may have run elsewhere, and another cancelled
-            // one may sleep in its block.
-            crate::fiber::cancel(fiber);
-        }
-        true
+        if fiber.roams.get() { has_roamer_parked(fiber) } else { has_parked_here(fiber) }
     }
+}
+
+/// The same for one that roams: as soon as it sleeps it may run elsewhere and end, and another fiber begin in its block. A
+/// reference keeps the block until a cancellation has been seen to.
+#[cold]
+#[inline(never)]
+fn has_roamer_parked(fiber: &Block) -> bool {
+    let _kept = Fiber::share(NonNull::from(fiber));
+    has_parked_here(fiber)
+}
+
+/// See [`Worker::has_parked`]. Nobody else runs the fiber meanwhile, or the caller keeps its block.
+#[inline(always)]
+fn has_parked_here(fiber: &Block) -> bool {
+    let (word, parked) = (fiber.node.word(), fiber.parked_word());
+    if word.compare_exchange(word::WAITING, parked, Ordering::SeqCst, Ordering::Acquire).is_err() {
+        return false;
+    }
+    // Whoever cancels sets the flag before it looks at the word; one of the two sees the other.
+    let is_cancelled = fiber.flags.load(Ordering::SeqCst) & CANCELLED != 0;
+    if is_cancelled && parked == word::PARKED {
+        // Not resumed from here: since the exchange a fiber that roams may have run elsewhere.
+        cancel(fiber);
+    }
+    true
 }
 
 /// Makes a fiber ready whose sleep the caller has ended.
