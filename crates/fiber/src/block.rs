@@ -198,7 +198,7 @@ impl Block {
         if deadline.is_none() && !is_unwinding {
             self.suspend(Command::Park);
         } else {
-            self.wait_at_home(deadline);
+            self.wait_at_home(deadline, is_unwinding && !self.is_shielded.get());
         }
         self.end_wait();
         Outcome::of(self.node.word().load(Ordering::Acquire))
@@ -221,15 +221,23 @@ impl Block {
         self.why.store(0, Ordering::Relaxed);
     }
 
-    /// The worker keeps a timer for it, or the thread counts its panic: it must wake here.
+    /// The worker keeps a timer for it, or the thread counts its panic: it must wake here. The panic may be another's, then
+    /// `is_in_doubt`, and the worker looks again when it is over.
     #[cold]
-    fn wait_at_home(&self, deadline: Option<Instant>) {
+    fn wait_at_home(&self, deadline: Option<Instant>, is_in_doubt: bool) {
         let stayed = self.stay();
+        let block = NonNull::from(self);
         // SAFETY: a fiber that runs has a home, which outlives it.
         let home = unsafe { &*self.home.load(Ordering::Relaxed) };
-        let timer = deadline.map(|deadline| home.add_timer(deadline, NonNull::from(self)));
+        let timer = deadline.map(|deadline| home.add_timer(deadline, block));
         self.has_deadline.store(deadline.is_some(), Ordering::Relaxed);
+        if is_in_doubt {
+            home.note_doubt(block);
+        }
         self.suspend(Command::Park);
+        if is_in_doubt {
+            home.forget_doubt(block);
+        }
         self.has_deadline.store(false, Ordering::Relaxed);
         if let Some(timer) = timer {
             home.remove_timer(timer);

@@ -109,6 +109,8 @@ struct Own {
     looks: u32,
     posted: posted::List,
     timers: timers::List,
+    /// Fibers that fell asleep while the thread counted a panic; see [`parking`].
+    in_doubt: Vec<NonNull<Block>>,
 }
 
 // SAFETY: `own` is touched by the worker's thread only; see `own`.
@@ -130,6 +132,7 @@ impl Worker {
             parker: Some(parker),
             posted: posted::List::new(),
             timers: timers::List::new(),
+            in_doubt: Vec::new(),
         };
         Self {
             index,

@@ -21,6 +21,7 @@ impl Worker {
     pub(super) fn attend(&self, picks: u32) -> bool {
         self.come_if_called();
         self.take_inbox();
+        self.end_doubt();
         self.own(|own| own.fresh_first = !own.fresh_first);
         let is_turn = |every: u32| (picks / ATTEND).is_multiple_of(every / ATTEND);
         if is_turn(posted::EVERY) && self.posted_len() > 0 {

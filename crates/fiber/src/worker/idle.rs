@@ -61,7 +61,8 @@ impl Worker {
         let most = self.own(|own| own.looks).min(self.shared().spins);
         while looks < most {
             self.come_if_called();
-            let found = self.take_inbox() | self.fire_timers() | self.test_conditions(CONDITIONS);
+            let found = self.take_inbox() | self.end_doubt();
+            let found = found | self.fire_timers() | self.test_conditions(CONDITIONS);
             if found || self.steal() {
                 return self.pick_any();
             }

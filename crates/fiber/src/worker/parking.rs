@@ -1,4 +1,9 @@
 //! A fiber that has left its stack goes to sleep, and is made ready by who ends its sleep.
+//!
+//! A fiber that unwinds sleeps deep: no cancellation ends its wait. But a thread only says that it counts a panic, which may be
+//! that of another fiber that sleeps as it unwinds. So while one does, all that fall asleep on its thread sleep deep, are kept in
+//! mind, and stay. Who unwinds stays, too, and keeps the count above zero: when it is zero, on the worker's own stack, none of
+//! those unwinds, and they sleep on as others do.
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -14,6 +19,41 @@ impl Worker {
     #[inline(always)]
     pub(super) fn has_parked(&self, fiber: &Block) -> bool {
         if fiber.roams.get() { has_roamer_parked(fiber) } else { has_parked_here(fiber) }
+    }
+
+    /// A fiber falls asleep here that may be one that unwinds.
+    pub(crate) fn note_doubt(&self, block: NonNull<Block>) {
+        self.own(|own| own.in_doubt.push(block));
+    }
+
+    /// It has woken.
+    pub(crate) fn forget_doubt(&self, block: NonNull<Block>) {
+        self.own(|own| own.in_doubt.retain(|other| *other != block));
+    }
+
+    /// Lets cancellations wake those who fell asleep in doubt, if no fiber of this thread unwinds any more. True if one did.
+    #[inline(always)]
+    pub(super) fn end_doubt(&self) -> bool {
+        !self.own(|own| own.in_doubt.is_empty()) && !std::thread::panicking() && self.sleep_less_deep()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn sleep_less_deep(&self) -> bool {
+        let mut is_any_cancelled = false;
+        for block in self.own(|own| std::mem::take(&mut own.in_doubt)) {
+            // SAFETY: it stays here and has not run since it fell asleep, so it lives.
+            let fiber = unsafe { block.as_ref() };
+            let (deep, parked) = (word::PARKED_DEEP, word::PARKED);
+            let sleeps =
+                fiber.node.word().compare_exchange(deep, parked, Ordering::SeqCst, Ordering::Relaxed);
+            // As in `has_parked_here`: whoever cancels sees the word, or the flag is seen.
+            if sleeps.is_ok() && fiber.flags.load(Ordering::SeqCst) & CANCELLED != 0 {
+                cancel(fiber);
+                is_any_cancelled = true;
+            }
+        }
+        is_any_cancelled
     }
 }
 

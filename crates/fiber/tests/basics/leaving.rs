@@ -120,3 +120,39 @@ fn what_a_cancelled_fiber_has_in_its_storage_is_dropped_whole() {
         assert_eq!(shared.1.load(Ordering::Relaxed), 1);
     });
 }
+
+/// The thread counts the panic of one that sleeps in a destructor, and does not say whose it is: a cancellation of another that
+/// went to sleep meanwhile waits until the panic is over.
+#[test]
+fn one_that_falls_asleep_beside_one_that_unwinds_can_be_cancelled() {
+    on_fiber(|| {
+        for is_early in [true, false] {
+            let (lease, shared) = Lease::new();
+            let held = shared.0.lock();
+            let fails = spawn(move || {
+                let _lease = lease;
+                std::panic::resume_unwind(Box::new("on purpose, to wait as it unwinds"));
+            });
+            let fails: JoinHandle<()> = fails.unwrap();
+            yield_now();
+            let semaphore = Arc::new(Semaphore::new(0));
+            let theirs = semaphore.clone();
+            let waits = spawn(move || theirs.wait()).unwrap();
+            yield_now();
+            if is_early {
+                waits.fiber().cancel();
+            }
+            drop(held);
+            assert!(matches!(fails.join(), Err(JoinError::Panicked(_))));
+            if !is_early {
+                // By then its worker has looked after other things.
+                sleep(Duration::from_millis(5));
+                waits.fiber().cancel();
+            }
+            let ended = waits.join_until(Instant::now() + Duration::from_secs(10));
+            let error = ended.err().map(|(_, error)| error);
+            semaphore.post();
+            assert!(matches!(error, Some(JoinError::Cancelled)), "early: {is_early}, {error:?}");
+        }
+    });
+}
