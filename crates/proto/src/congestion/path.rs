@@ -88,21 +88,20 @@ pub(super) struct Round {
     /// Greatest count in flight.
     pub(super) in_flight_max: f64,
     /// The same as it began, if an acknowledgement ended the one before.
-    pub(super) in_flight_before: f64,
+    pub(super) in_flight_before: u32,
 }
 
 impl Round {
     /// Takes in an acknowledgement and gives back the round that it ends, if it ends one.
     pub(super) fn handle_ack(&mut self, ack: &Ack) -> Option<Self> {
         self.delivered = self.delivered.saturating_add(ack.newly_acked);
-        let in_flight = f64::from(ack.in_flight) + f64::from(ack.newly_acked);
-        self.in_flight_max = self.in_flight_max.max(in_flight);
+        self.in_flight_max = self.in_flight_max.max(f64::from(ack.in_flight) + f64::from(ack.newly_acked));
         if let Some(sample) = ack.delivery {
             self.is_app_limited |= sample.is_app_limited;
         }
         (ack.sent_at >= self.started).then(|| {
             let over = self.cut(ack.now);
-            self.in_flight_before = in_flight;
+            self.in_flight_before = ack.in_flight.saturating_add(ack.newly_acked);
             over
         })
     }
@@ -110,7 +109,7 @@ impl Round {
     /// Greatest count in flight in the round, or as it began, of one that nothing has been heard in: a mark may come with
     /// the acknowledgement that ended the one before.
     pub(super) fn peak(&self) -> f64 {
-        if self.in_flight_max > 0.0 { self.in_flight_max } else { self.in_flight_before }
+        if self.in_flight_max > 0.0 { self.in_flight_max } else { f64::from(self.in_flight_before) }
     }
 
     pub(super) fn handle_loss(&mut self, loss: &Loss) {

@@ -65,6 +65,16 @@ enum Fin {
     Sent,
 }
 
+/// Without SACK: what three duplicate acknowledgements have begun (RFC 6582).
+#[derive(Clone, Copy, Debug)]
+enum Recovery {
+    No,
+    /// Partial acknowledgements up to here declare the next number lost.
+    UpTo(Seq),
+    /// A time-out has declared lost all up to here: nothing but the window says what is sent again, and duplicates say nothing.
+    TimedOut(Seq),
+}
+
 /// The losses that the controller answered last. When all of them turn out not to be, it takes the answer back.
 #[derive(Clone, Copy, Debug)]
 struct Reaction {
@@ -85,10 +95,8 @@ pub(crate) struct Sender {
     edge: Seq,
     fin: Fin,
     duplicate_acks: u32,
-    /// Without SACK: partial acknowledgements up to here declare the next number lost.
-    recover: Option<Seq>,
-    /// A time-out has declared all of that lost, so that nothing but the window says what is sent again.
-    is_recovery_over: bool,
+    /// Of use without SACK only.
+    recovery: Recovery,
     /// ECE is answered again only for numbers from here on (CDP-CC-5).
     ecn_recover: Seq,
     /// A tail probe is due, and one is out for this tail.
@@ -127,8 +135,7 @@ impl Sender {
             edge: iss + 1,
             fin: Fin::No,
             duplicate_acks: 0,
-            recover: None,
-            is_recovery_over: false,
+            recovery: Recovery::No,
             ecn_recover: iss + 1,
             probe_due: false,
             probe_out: false,

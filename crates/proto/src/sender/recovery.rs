@@ -2,7 +2,7 @@
 
 use weft_base::Instant;
 
-use super::{Acked, DUPLICATE_ACKS, Reaction, Sender};
+use super::{Acked, DUPLICATE_ACKS, Reaction, Recovery, Sender};
 use crate::config::Config;
 use crate::congestion::{self, Controller};
 use crate::flight::{Losses, Progress};
@@ -136,15 +136,19 @@ impl Sender {
     fn count_duplicates(&mut self, moved: bool, is_duplicate: bool) -> Losses {
         if moved {
             self.duplicate_acks = 0;
-            self.recover = self.recover.filter(|recover| self.una().is_before(*recover));
+            if let Recovery::UpTo(end) | Recovery::TimedOut(end) = self.recovery
+                && end.is_at_or_before(self.una())
+            {
+                self.recovery = Recovery::No;
+            }
         }
         self.duplicate_acks += u32::from(is_duplicate);
-        let is_third = is_duplicate && self.duplicate_acks == DUPLICATE_ACKS && self.recover.is_none();
+        let is_third =
+            is_duplicate && self.duplicate_acks == DUPLICATE_ACKS && matches!(self.recovery, Recovery::No);
         if is_third {
-            self.recover = Some(self.nxt());
-            self.is_recovery_over = false;
+            self.recovery = Recovery::UpTo(self.nxt());
         }
-        if is_third || (moved && self.recover.is_some() && !self.is_recovery_over) {
+        if is_third || (moved && matches!(self.recovery, Recovery::UpTo(_))) {
             return self.flight.declare_first_lost(1);
         }
         Losses::default()
@@ -293,8 +297,7 @@ impl Sender {
         self.probe_due = false;
         self.duplicate_acks = 0;
         if !has_sack {
-            // Nor do duplicates of what is sent again begin another recovery.
-            (self.recover, self.is_recovery_over) = (Some(self.nxt()), true);
+            self.recovery = Recovery::TimedOut(self.nxt());
         }
         timers.stop(Timer::TailProbe);
         timers.stop(Timer::Reorder);
