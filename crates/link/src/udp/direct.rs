@@ -105,10 +105,11 @@ impl Direct {
         mode: Mode,
     ) {
         let mut held = self.lock();
+        let is_new = self.socket.get().is_none();
         let socket = self.socket.get_or_init(|| open(shared, local, buffer_bytes, peer).ok());
         self.connecting.fetch_add(1, Ordering::Release);
         let Some(socket) = socket else { return };
-        if local.ip().is_unspecified() {
+        if !is_new && local.ip().is_unspecified() {
             // The kernel keeps the address, and the interface, that it took for an earlier peer, to whom another may have led.
             // What comes before the next line is read with its address.
             let _ = rustix::net::connect_unspec(socket);
