@@ -225,8 +225,7 @@ fn is_left_behind(path: &Path) -> io::Result<bool> {
     Ok(is_refused)
 }
 
-/// A connection, if there is room for one before those that wait already: a process that stands still takes none, and room for them comes
-/// to an end.
+/// A connection, if there is room for one more behind those that wait: a process that stands still accepts none.
 fn connect(path: &Path) -> io::Result<UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -238,7 +237,8 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
 /// What the node `name` says of itself when it is asked that, or nothing.
 ///
 /// # Errors
-/// When no node of that name answers within five seconds, or ten if it is asked something, or it ends meanwhile.
+/// When no node of that name answers within five seconds, or ten if it is asked something, or it ends meanwhile, or too many wait for
+/// its answer already.
 pub fn query(name: &str, question: &str) -> io::Result<String> {
     let mut stream = connect(&path_of(name)?).map_err(|error| {
         io::Error::new(

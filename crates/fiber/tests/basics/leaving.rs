@@ -87,38 +87,36 @@ fn who_lets_a_result_go_waits_for_its_destructor() {
     });
 }
 
+/// Cancels the fiber that `begin` gives a lease to, which waits as it is dropped, and is dropped whole.
+fn cancel_one_with_a_lease(begin: impl FnOnce(Lease) -> JoinHandle<()>) {
+    let (lease, shared) = Lease::new();
+    let held = shared.0.lock();
+    let child = begin(lease);
+    child.fiber().cancel();
+    (0..10).for_each(|_| yield_now());
+    assert_eq!(shared.1.load(Ordering::Relaxed), 0);
+    drop(held);
+    assert!(matches!(child.join(), Err(JoinError::Cancelled)));
+    assert_eq!(shared.1.load(Ordering::Relaxed), 1);
+}
+
 #[test]
 fn what_a_fiber_that_never_started_holds_is_dropped_whole() {
-    on_fiber(|| {
-        let (lease, shared) = Lease::new();
-        let held = shared.0.lock();
-        let child = spawn(move || drop(lease)).unwrap();
-        child.fiber().cancel();
-        (0..10).for_each(|_| yield_now());
-        drop(held);
-        assert!(matches!(child.join(), Err(JoinError::Cancelled)));
-        assert_eq!(shared.1.load(Ordering::Relaxed), 1);
-    });
+    on_fiber(|| cancel_one_with_a_lease(|lease| spawn(move || drop(lease)).unwrap()));
 }
 
 #[test]
 fn what_a_cancelled_fiber_has_in_its_storage_is_dropped_whole() {
     static KEPT: FiberLocal<RefCell<Option<Lease>>> = FiberLocal::new(|| RefCell::new(None));
-    on_fiber(|| {
-        let (lease, shared) = Lease::new();
-        let held = shared.0.lock();
+    let begin = |lease| {
         let child = spawn(move || {
             KEPT.with(|kept| *kept.borrow_mut() = Some(lease)).unwrap();
             park().unwrap();
         });
-        let child = child.unwrap();
         yield_now();
-        child.fiber().cancel();
-        (0..10).for_each(|_| yield_now());
-        drop(held);
-        assert!(matches!(child.join(), Err(JoinError::Cancelled)));
-        assert_eq!(shared.1.load(Ordering::Relaxed), 1);
-    });
+        child.unwrap()
+    };
+    on_fiber(move || cancel_one_with_a_lease(begin));
 }
 
 /// The thread counts the panic of one that sleeps in a destructor, and does not say whose it is: a cancellation of another that

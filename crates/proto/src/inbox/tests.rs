@@ -1,5 +1,6 @@
 use weft_base::{Address, FlowKey, NodeId, Port, Seq};
 use weft_wire::emit::data_head;
+use weft_wire::records::record_head;
 use weft_wire::{Encapsulation, HEADER_LEN, Header, Kind, Train};
 
 use super::*;
@@ -111,12 +112,9 @@ fn what_came_in_one_packet_is_short_and_what_is_put_together_or_a_stream_is_not(
 /// [CDP-COA-6] A packet has one slot, whatever it ends, holds and begins.
 #[test]
 fn a_packet_of_records_has_one_slot() {
-    const MORE: u16 = 1 << 15;
     let packet = |records: &[(bool, &[u8])]| {
-        let record = |(more, body): &(bool, &[u8])| {
-            let head = u16::try_from(body.len()).unwrap() | if *more { MORE } else { 0 };
-            [&head.to_be_bytes(), *body].concat()
-        };
+        let record =
+            |(more, body): &(bool, &[u8])| [&record_head(*more, body.len()).unwrap(), *body].concat();
         Bytes::from(records.iter().flat_map(record).collect::<Vec<_>>())
     };
     let mut inbox = inbox(Service::Datagram);
