@@ -2,6 +2,8 @@
 
 import statistics
 
+from . import cores
+
 
 def spread(values, form):
     low, middle, high = min(values), statistics.median(values), max(values)
@@ -77,3 +79,6 @@ def show(results, rows, wires):
         if any(fits):
             print("\nP = N·t·ρ(t), packets a second of t receiving threads:\n")
             print("\n".join(line for line in fits if line))
+        moves = cores.said(chosen)
+        if moves:
+            print(f"\n{moves}")

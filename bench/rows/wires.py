@@ -14,11 +14,15 @@ class Wire:
         # Real-time priority and cores of the ends, where they are not to be as asked for.
         self.priority, self.cores = priority, cores
 
+    def ends(self, cores, priority):
+        """The cores of the ends and their priority, of those asked for."""
+        return self.cores or cores, priority if self.priority is None else self.priority
+
     def arguments(self, wire_program, priority, cores):
         """For bench/veth.sh."""
         carry = ["--wire", f"{wire_program} {self.carry}"] if self.carry is not None else []
-        priority = priority if self.priority is None else self.priority
-        return [*self.veth, "--mtu", str(self.mtu), *carry, "--priority", str(priority), "--cores", self.cores or cores]
+        cores, priority = self.ends(cores, priority)
+        return [*self.veth, "--mtu", str(self.mtu), *carry, "--priority", str(priority), "--cores", cores]
 
 
 def far(rate_mbit, loss=0, priority=None):

@@ -112,6 +112,49 @@ fn the_client_s_own_result_is_passed_on() {
     assert_eq!(run("veth.sh", &["--priority", "0", "--with", "exit 3"]).status.code(), Some(3));
 }
 
+#[test]
+fn a_round_in_which_the_cores_moved_is_measured_anew() {
+    // Of two contenders a round, by the distances before the first, between them and behind the second.
+    let program = r"
+from rows.cores import Cores, said
+class Seen(Cores):
+    def __init__(self, *seen): self.seen = list(seen)
+    def distance(self): return self.seen.pop(0)
+def round_of(): yield from ({'row': 'bulk', 'round': 0, 'contender': name} for name in 'ab')
+def tried(*seen): return [(r['contender'], r['again'], r['moved']) for r in Seen(*seen).measure(round_of)]
+assert tried(50, 60, 55) == [('a', 0, False), ('b', 0, False)]
+assert tried(50, 330, 330, 330, 320, 340) == [('a', 1, False), ('b', 1, False)]
+assert tried(*3 * [50, 330, 50]) == [('a', 2, True), ('b', 2, True)]
+assert tried(None, None, None) == [('a', 0, False), ('b', 0, False)]
+print(said(Seen(50, 330, 330, 330, 320, 340).measure(round_of)), said([]))
+";
+    let mut python = Command::new("python3");
+    python.args(["-B", "-c", program]).env("PYTHONPATH", env!("CARGO_MANIFEST_DIR"));
+    let Ok(output) = python.output() else {
+        return weft_skip::skipped!("python3 is not there, by which `compare` runs");
+    };
+    let expected = "A cache line takes 320 to 340 ns from one core to the other and back, in the median 330. \
+                    The cores moved meanwhile: 1 of 2 rounds were measured anew. None\n";
+    assert_eq!(text(&output.stdout), expected, "{output:?}");
+}
+
+#[test]
+fn two_cores_are_a_distance_apart_and_one_is_none() {
+    let distance =
+        |cores: &[&str]| Command::new(env!("CARGO_BIN_EXE_distance")).args(cores).output().unwrap();
+    for (cores, words) in [(["0", "0"], "give two cores"), (["0", "1000000"], "cores 0 and 1000000")] {
+        let output = distance(&cores);
+        assert!(!output.status.success() && text(&output.stderr).contains(words), "{output:?}");
+    }
+    let output = distance(&["0", "1"]);
+    if !output.status.success() {
+        return weft_skip::skipped!("this machine has no two cores: {}", text(&output.stderr).trim());
+    }
+    let printed = text(&output.stdout);
+    let nanos = printed.split("\"line_ns_p50\": ").nth(1).and_then(|rest| rest.split(',').next());
+    assert!(nanos.is_some_and(|digits| digits.parse::<u64>().is_ok_and(|nanos| nanos > 0)), "{output:?}");
+}
+
 #[cfg(test)]
 mod helpers {
     use super::*;
