@@ -1,8 +1,9 @@
 //! A worker's public lane: the fibers that other workers may take.
 //!
 //! Algorithm: a list under a spin lock, with its length beside it. The owner gives the oldest of its unstarted
-//! fibers (the largest part of a fork-join tree); thieves take half, the owner takes back what it needs when its own
-//! queues are empty. What the owner keeps to itself costs it no atomic operation at all.
+//! fibers (the largest part of a fork-join tree); thieves take half, keep one to run and put the others into their own
+//! lanes, where whoever is idle finds them; the owner takes back what it needs when its own queues are empty. What the
+//! owner keeps to itself costs it no atomic operation at all.
 //!
 //! Races: the length is a hint, read without the lock; whoever acts on it takes the lock and looks again. A thief that
 //! finds nothing sleeps only after `Bell` has been set and every lane was looked at once more.
@@ -35,6 +36,15 @@ impl<T: Linked + Send + Sync> Lane<T> {
     pub(crate) fn give(&self, element: NonNull<T>) {
         let mut list = self.list.lock();
         list.push_back(element);
+        self.len.store(list.len(), Ordering::Relaxed);
+    }
+
+    /// Adds all that are left of `loot`, in their order.
+    pub(crate) fn give_all(&self, mut loot: Queue<T>) {
+        let mut list = self.list.lock();
+        while let Some(element) = loot.pop_front() {
+            list.push_back(element);
+        }
         self.len.store(list.len(), Ordering::Relaxed);
     }
 

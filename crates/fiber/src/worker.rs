@@ -256,6 +256,7 @@ impl Worker {
         fiber.home.store(ptr::from_ref(self).cast_mut(), Ordering::Relaxed);
         fiber.is_started.set(true);
         fiber.is_settled.store(!fiber.roams.get(), Ordering::Release);
+        self.feed();
         true
     }
 
@@ -273,20 +274,31 @@ impl Worker {
             own.fresh.push_front(block);
             own.fresh.len()
         });
-        let shared = self.shared();
-        if shared.workers.len() > 1 {
-            let is_wanted = shared.hungry.load(Ordering::Relaxed) > 0;
-            if is_wanted || count > 1 && self.lane.len() == 0 {
-                self.offer_oldest();
-            }
+        let others = self.shared().workers.len() - 1;
+        if others > 0 && (self.lane.len() < self.hungry() || count > 1 && self.lane.len() < others) {
+            self.offer_oldest();
         }
     }
 
-    /// Puts the oldest fresh fiber where other workers find it.
-    fn offer_oldest(&self) {
-        if let Some(oldest) = self.own(|own| own.fresh.pop_back()) {
+    /// Puts the oldest fresh fiber where other workers find it. False if there is none.
+    fn offer_oldest(&self) -> bool {
+        let oldest = self.own(|own| own.fresh.pop_back());
+        oldest.is_some_and(|oldest| {
             self.offer(oldest);
-        }
+            true
+        })
+    }
+
+    /// Before a fiber runs, which may take long: has one on offer for each worker that has none.
+    #[inline]
+    fn feed(&self) {
+        while self.lane.len() < self.hungry() && self.offer_oldest() {}
+    }
+
+    /// Workers that look for a fiber.
+    #[inline(always)]
+    fn hungry(&self) -> usize {
+        self.shared().hungry.load(Ordering::Relaxed)
     }
 
     fn offer(&self, block: NonNull<Block>) {
@@ -299,7 +311,7 @@ impl Worker {
     pub(crate) fn push(&self, block: NonNull<Block>) {
         // SAFETY: a fiber that is ready lives.
         let fiber = unsafe { block.as_ref() };
-        if fiber.roams.get() && fiber.may_move() && self.shared().hungry.load(Ordering::Relaxed) > 0 {
+        if fiber.roams.get() && fiber.may_move() && self.hungry() > 0 {
             return self.offer(block);
         }
         self.own(|own| own.ready.push(block));

@@ -63,8 +63,11 @@ impl Worker {
             self.come_if_called();
             let found = self.take_inbox() | self.end_doubt();
             let found = found | self.fire_timers() | self.test_conditions(CONDITIONS);
-            if found || self.steal() {
+            if found {
                 return self.pick_any();
+            }
+            if let Some(block) = self.steal() {
+                return Some(block);
             }
             looks = if self.shared().poll(HOOK_BUDGET) > 0 { 0 } else { looks + 1 };
             if let Some(block) = self.pick_any() {
@@ -91,23 +94,18 @@ impl Worker {
         self.own(|own| own.ready.pop().or_else(|| own.fresh.pop_front())).or_else(|| self.lane.take())
     }
 
-    /// Takes half of another worker's lane, from the next one on round.
-    fn steal(&self) -> bool {
+    /// Takes half of another worker's lane, from the next one on round. The oldest is run here; the others are on offer again, as
+    /// it may take long.
+    fn steal(&self) -> Option<NonNull<Block>> {
         let workers = &self.shared().workers;
-        for offset in 1..workers.len() {
-            let mut loot = workers[(self.index + offset) % workers.len()].lane.steal();
-            if !loot.is_empty() {
-                while let Some(block) = loot.pop_front() {
-                    // SAFETY: what is in a queue lives.
-                    let is_started = unsafe { block.as_ref() }.is_started.get();
-                    self.own(
-                        |own| if is_started { own.ready.push(block) } else { own.fresh.push_back(block) },
-                    );
-                }
-                return true;
-            }
+        let others = (1..workers.len()).map(|offset| &workers[(self.index + offset) % workers.len()]);
+        let mut loot = others.map(|other| other.lane.steal()).find(|loot| !loot.is_empty())?;
+        let first = loot.pop_front();
+        if !loot.is_empty() {
+            self.lane.give_all(loot);
+            self.shared().wake_a_sleeper();
         }
-        false
+        first
     }
 
     /// Sleeps until woken, or as long as nothing needs to be polled.

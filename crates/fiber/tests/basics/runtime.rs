@@ -75,6 +75,31 @@ fn the_end_of_the_runtime_does_not_wait_for_ever_for_a_detached_fiber_that_is_al
     assert!(ended.is_ok(), "the runtime ended when the fiber did");
 }
 
+/// A fiber that has taken its worker's thread does not keep others to itself that have not begun.
+#[test]
+fn fibers_that_have_not_begun_go_to_whoever_is_idle() {
+    const WORKERS: usize = 4;
+    let together = |begun: &AtomicUsize| {
+        begun.fetch_add(1, Ordering::SeqCst);
+        let until = Instant::now() + Duration::from_secs(5);
+        while begun.load(Ordering::SeqCst) < WORKERS && Instant::now() < until {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        begun.load(Ordering::SeqCst)
+    };
+    let runtime = Runtime::builder().workers(WORKERS).build().unwrap();
+    for _ in 0..20 {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let all = move || {
+            let begun: Vec<_> = (0..WORKERS).map(|_| begun.clone()).collect();
+            let all: Vec<_> =
+                begun.into_iter().map(|begun| spawn(move || together(&begun)).unwrap()).collect();
+            all.into_iter().map(|fiber| fiber.join().unwrap()).fold(WORKERS, usize::min)
+        };
+        assert_eq!(runtime.spawn(all).unwrap().join().unwrap(), WORKERS, "began, a worker each");
+    }
+}
+
 #[test]
 fn the_limit_is_an_error_and_not_the_end() {
     let runtime = Runtime::builder().fiber_limit(10).build().unwrap();
