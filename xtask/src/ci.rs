@@ -34,6 +34,11 @@ const STEPS: &[Step] = &[
     step("tidy", &["cargo", "xtask", "tidy"]),
     step("spec", &["cargo", "xtask", "spec"]),
     step("test", &["cargo", "test", "--workspace", "--no-fail-fast"]),
+    // What is built only where it is asked for.
+    step(
+        "tracing",
+        &["cargo", "test", "--package", "weft-fiber", "--features", "tracing", "--test", "tracing*"],
+    ),
     step("clippy", &["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     Step {
         name: "doc",
