@@ -13,7 +13,8 @@ AGAIN = 2
 class Cores:
     """The first core of either end."""
 
-    def __init__(self, program, cores, priority):
+    def __init__(self, program, cores, priority, again=AGAIN):
+        self.again = again
         self.ends = [part.split("-")[0] for part in cores.split(",")]
         self.command = (["chrt", "-f", str(priority)] if priority else []) + [program, *self.ends]
 
@@ -29,7 +30,7 @@ class Cores:
 
         `round_of` yields results one by one.
         """
-        for again in range(AGAIN + 1):
+        for again in range(self.again + 1):
             seen, results = [self.distance()], []
             for result in round_of():
                 results.append(result)

@@ -118,13 +118,14 @@ fn a_round_in_which_the_cores_moved_is_measured_anew() {
     let program = r"
 from rows.cores import Cores, said
 class Seen(Cores):
-    def __init__(self, *seen): self.seen = list(seen)
+    def __init__(self, *seen, again=2): self.seen, self.again = list(seen), again
     def distance(self): return self.seen.pop(0)
 def round_of(): yield from ({'row': 'bulk', 'round': 0, 'contender': name} for name in 'ab')
-def tried(*seen): return [(r['contender'], r['again'], r['moved']) for r in Seen(*seen).measure(round_of)]
+def tried(*seen, **rest): return [(r['contender'], r['again'], r['moved']) for r in Seen(*seen, **rest).measure(round_of)]
 assert tried(50, 60, 55) == [('a', 0, False), ('b', 0, False)]
 assert tried(50, 330, 330, 330, 320, 340) == [('a', 1, False), ('b', 1, False)]
 assert tried(*3 * [50, 330, 50]) == [('a', 2, True), ('b', 2, True)]
+assert tried(50, 330, 50, again=0) == [('a', 0, True), ('b', 0, True)]
 assert tried(None, None, None) == [('a', 0, False), ('b', 0, False)]
 print(said(Seen(50, 330, 330, 330, 320, 340).measure(round_of)), said([]))
 ";
