@@ -233,7 +233,7 @@ fn peer_arguments(args: &Args, received_dir: &Path) -> Vec<String> {
 /// Waits for every window in turn and shows how far it is.
 fn measured(args: &Args, peer: &mut Peer, started_at: Instant) -> Result<Points, Failure> {
     let (millis, rounds, sizes) =
-        if args.quick { (60, 1, QUICK_SIZES.to_vec()) } else { (200, 3, SIZES.to_vec()) };
+        if args.quick { (60, 1, QUICK_SIZES.to_vec()) } else { (120, 5, SIZES.to_vec()) };
     let no_round_after = started_at + TIME_MAX / 2;
     let schedule = Schedule { window: Duration::from_millis(millis), rounds, no_round_after, sizes };
     let flags = NodeFlags { bind: Some(([127, 0, 0, 1], 0).into()), ..NodeFlags::default() };
