@@ -23,7 +23,7 @@ class Audit:
     def sent(self, raw):
         """A packet of ours that the peer will see."""
         packet = cdp.parse(raw)
-        if packet.flags == RST:
+        if packet.flags == RST or self.blind:
             return
         if packet.flags == SYN:
             self._opens(packet, self.connection.mine)

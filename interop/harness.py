@@ -110,7 +110,10 @@ def equal(found, wanted, what):
 
 
 def clean(peer):
-    """Nothing that weft sent broke a rule."""
+    """Nothing that weft sent broke a rule, as far as the auditor saw all of it."""
+    if peer.audit.blind:
+        # A line that the test of `weft-tools` passes on.
+        print("NOT JUDGED: the kernel dropped a packet before the auditor saw it; run this again with less beside it", flush=True)
     equal(peer.audit.complaints, [], "complaints of the auditor")
 
 

@@ -18,11 +18,11 @@ mod tests {
                 return;
             }
         };
-        assert!(
-            output.status.success(),
-            "{}\n{}\nAgain with: python3 interop/test.py",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        );
+        let [said, errors] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        assert!(output.status.success(), "{said}\n{errors}\nAgain with: python3 interop/test.py");
+        // What its auditor could not judge counts as not run.
+        said.lines()
+            .filter(|line| line.starts_with("NOT JUDGED"))
+            .for_each(|line| weft_skip::skipped!("{line}"));
     }
 }
