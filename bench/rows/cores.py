@@ -4,7 +4,7 @@ import json
 import statistics
 import subprocess
 
-# Cores that share a cache have been seen at 50 to 65 ns, such as do not at 330.
+# Cores that share a cache have been seen at 50 to 80 ns, such as do not at 330, and what may be two threads of one core at 27.
 MOVED = 2
 # How often a round is measured anew for that.
 AGAIN = 2

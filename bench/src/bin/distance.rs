@@ -23,8 +23,9 @@ const END: u64 = u64::MAX;
 /// Prints how long a cache line takes from one core to the other and back.
 #[derive(Parser)]
 struct Arguments {
-    /// The two cores.
+    /// The core that sends first.
     near: usize,
+    /// The core that sends back.
     far: usize,
     /// Milliseconds to measure.
     #[arg(long, default_value_t = 4)]
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("distance: cores {} and {}: {error}", arguments.near, arguments.far);
+            eprintln!("distance: {error}");
             ExitCode::FAILURE
         }
     }
@@ -96,10 +97,18 @@ fn send_back(line: &AtomicU64) {
 
 /// Keeps this thread, and those that it starts, on one core.
 fn stay_on(core: usize) -> io::Result<()> {
-    if core >= CpuSet::MAX_CPU {
-        return Err(Errno::INVAL.into());
-    }
     let mut cores = CpuSet::new();
-    cores.set(core);
-    Ok(sched_setaffinity(None, &cores)?)
+    let done = if core < CpuSet::MAX_CPU {
+        cores.set(core);
+        sched_setaffinity(None, &cores)
+    } else {
+        Err(Errno::INVAL)
+    };
+    done.map_err(|error| {
+        let why = io::Error::from(error);
+        io::Error::new(
+            why.kind(),
+            format!("core {core} is none to run on ({why}); `taskset -cp $$` lists those that are"),
+        )
+    })
 }
