@@ -265,7 +265,7 @@ impl World {
         let count = match Train::split_checked(&mut joined, size, Encapsulation::Udp) {
             Ok(mut train) if train.len() > 1 && train.flow() == expected => {
                 let count = train.len();
-                connection.take_train_by(self.now, &mut train, 0);
+                let _ = connection.take_train_by(self.now, &mut train, 0, &mut []);
                 count
             }
             Ok(_) | Err(_) => return 0,

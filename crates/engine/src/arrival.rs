@@ -8,6 +8,7 @@ use weft_base::{FlowKey, Instant};
 use weft_proto::State;
 use weft_wire::{Packet, Train};
 
+use crate::binding::Binding;
 use crate::core::Core;
 use crate::outbox::Outbox;
 use crate::slot::{Guard, Live, Slot};
@@ -15,35 +16,42 @@ use crate::slot::{Guard, Live, Slot};
 impl Core {
     /// Hands packets to the machine, which takes their data. What the connection gives way to goes to the outbox.
     #[inline]
+    #[allow(clippy::too_many_arguments)] // the parts of one hand-over
     pub(crate) fn handle(
         &self,
         slot: &Arc<Slot>,
         live: &mut Live,
         train: &mut Train,
         from: SocketAddr,
+        binding: Option<&mut Binding<'_>>,
         now: Instant,
         out: &mut Outbox,
     ) {
         match train.one_mut() {
             Some(packet) => self.handle_packet(slot, live, packet, from, now, out),
-            None => self.handle_several(slot, live, train, from, now, out),
+            None => self.handle_several(slot, live, train, from, binding, now, out),
         }
     }
 
     #[inline(never)] // what comes alone is what somebody waits for, and is the faster the less code lies in its way
+    #[allow(clippy::too_many_arguments)] // see above
     fn handle_several(
         &self,
         slot: &Arc<Slot>,
         live: &mut Live,
         train: &mut Train,
         from: SocketAddr,
+        binding: Option<&mut Binding<'_>>,
         now: Instant,
         out: &mut Outbox,
     ) {
         if live.connection.state() == State::Established
             && let Some(path) = live.path_from(from)
         {
-            return live.connection.take_train_by(now, train, path);
+            return match binding.filter(|binding| binding.is_of(slot)) {
+                Some(binding) => binding.take_train(live, train, path, now),
+                None => _ = live.connection.take_train_by(now, train, path, &mut []),
+            };
         }
         while let Some(mut packet) = train.split_first() {
             self.handle_packet(slot, live, &mut packet, from, now, out);
@@ -166,7 +174,7 @@ impl Core {
         out: &mut Outbox,
     ) {
         while let Some((mut train, from)) = live.next_deferred() {
-            self.handle(slot, live, &mut train, from, now, out);
+            self.handle(slot, live, &mut train, from, None, now, out);
         }
     }
 }

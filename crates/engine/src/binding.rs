@@ -1,7 +1,8 @@
 //! A message goes from where the link has it to the memory of who waits for it (early binding: F. Khun Jush, section 3.1.3).
 //!
 //! Who waits for a message runs turns himself. Where a packet that comes alone is the next one of a conversation, for which all is
-//! known before, it is neither taken apart nor queued, and its slot is entered once. Any other takes the ordinary way.
+//! known before, it is neither taken apart nor queued, and its slot is entered once. Where packets of a stream come together their data
+//! goes there in the pass that their checksums take, and is not queued either (decision 0060). Any other takes the ordinary way.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,13 +10,13 @@ use std::sync::Arc;
 use weft_base::{Instant, Service};
 use weft_link::{COPYBREAK_BYTES, RecvBatch, Shown};
 use weft_proto::{Connection, Message, Received, RecvError};
-use weft_wire::{Encapsulation, Lone};
+use weft_wire::{Encapsulation, Lone, Train};
 
 use crate::core::Core;
 use crate::inflow::Arrived;
 use crate::port::{Port, TURN_PACKETS, Turn};
 use crate::runner::{Runner, begin, note_arrived, receive};
-use crate::slot::{Guard, Slot};
+use crate::slot::{Guard, Live, Slot};
 
 /// Where the next message of a connection is to go.
 pub(crate) struct Binding<'a> {
@@ -23,19 +24,51 @@ pub(crate) struct Binding<'a> {
     /// Bytes that it must not exceed.
     room: usize,
     is_done: bool,
-    /// Takes it, maybe to memory of the batch.
-    put: &'a mut dyn FnMut(&[u8], &mut RecvBatch),
+    to: &'a mut dyn Put,
+}
+
+/// What takes a message, or bytes of a stream.
+trait Put {
+    /// Takes a message, maybe to memory of the batch.
+    fn put(&mut self, data: &[u8], batch: &mut RecvBatch);
+
+    /// Where the bytes of a stream go that come next; nowhere if there is no room.
+    fn rest(&mut self) -> &mut [u8] {
+        &mut []
+    }
+
+    /// So many came there.
+    fn note_bytes(&mut self, _bytes: usize) {}
+}
+
+impl<F: FnMut(&[u8], &mut RecvBatch)> Put for F {
+    fn put(&mut self, data: &[u8], batch: &mut RecvBatch) {
+        self(data, batch);
+    }
 }
 
 impl<'a> Binding<'a> {
-    fn new(slot: &'a Arc<Slot>, room: usize, put: &'a mut dyn FnMut(&[u8], &mut RecvBatch)) -> Self {
-        Self { slot, room, is_done: false, put }
+    fn new(slot: &'a Arc<Slot>, room: usize, to: &'a mut dyn Put) -> Self {
+        Self { slot, room, is_done: false, to }
     }
 
-    /// Whether the message has come.
+    /// Whether the message, or bytes of the stream, have come.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
         self.is_done
+    }
+
+    pub(crate) fn is_of(&self, slot: &Arc<Slot>) -> bool {
+        Arc::ptr_eq(self.slot, slot)
+    }
+
+    /// Takes packets that came together by path `path`, whose slot the caller has.
+    pub(crate) fn take_train(&mut self, live: &mut Live, train: &mut Train, path: u8, now: Instant) {
+        let bytes = live.connection.take_train_by(now, train, path, self.to.rest());
+        if bytes > 0 {
+            self.to.note_bytes(bytes);
+            self.is_done = true;
+        }
     }
 
     /// Takes the message of a packet, if it is the one that is waited for and may be had at once; the slot is still to be left then.
@@ -56,7 +89,7 @@ impl<'a> Binding<'a> {
             return None;
         }
         let data = live.connection.take_answer(now, &lone)?;
-        (self.put)(data, batch);
+        self.to.put(data, batch);
         self.is_done = true;
         Some(live)
     }
@@ -85,9 +118,22 @@ impl Core {
                 self.try_turn(port, runner, now);
             }
         } else if count > 0 || is_due || turn.batch.has_refusals() {
-            self.work_off(port, turn, count, now);
+            self.work_off(port, turn, count, Some(binding), now);
+            if binding.is_done {
+                self.note_read(port, binding.slot, now);
+            }
         }
         Some(count)
+    }
+
+    /// The user has bytes of a stream that came with a turn. What the turn sent went before he read them.
+    fn note_read(&self, port: &Port, slot: &Arc<Slot>, now: Instant) {
+        let mut live = slot.lock_briefly();
+        live.has_read = true;
+        live.connection.note_read();
+        if let Err(live) = live.leave() {
+            self.work(port, slot, live, now);
+        }
     }
 
     /// Leaves a slot whose message was taken.
@@ -169,16 +215,35 @@ impl Place for Buffer<'_> {
         slot: &Arc<Slot>,
         wait: impl FnOnce(&mut Binding<'_>) -> T,
     ) -> (T, Option<Received>) {
-        let mut taken = None;
         // What does not fit is lost of a message, but stays of a stream.
         let room = if slot.service() == Service::Stream { self.0.len() } else { usize::MAX };
-        let mut put = |data: &[u8], _: &mut RecvBatch| {
-            let len = data.len().min(self.0.len());
-            self.0[..len].copy_from_slice(&data[..len]);
-            taken = Some(Received { len, truncated: data.len() - len, end_of_file: false });
-        };
-        let told = wait(&mut Binding::new(slot, room, &mut put));
-        (told, taken)
+        let mut to = Filled { buffer: self.0, received: None };
+        let told = wait(&mut Binding::new(slot, room, &mut to));
+        (told, to.received)
+    }
+}
+
+/// A buffer, and what came there.
+struct Filled<'a> {
+    buffer: &'a mut [u8],
+    received: Option<Received>,
+}
+
+impl Put for Filled<'_> {
+    fn put(&mut self, data: &[u8], _: &mut RecvBatch) {
+        let len = data.len().min(self.buffer.len());
+        self.buffer[..len].copy_from_slice(&data[..len]);
+        self.received = Some(Received { len, truncated: data.len() - len, end_of_file: false });
+    }
+
+    fn rest(&mut self) -> &mut [u8] {
+        let filled = self.received.map_or(0, |received| received.len);
+        &mut self.buffer[filled..]
+    }
+
+    fn note_bytes(&mut self, bytes: usize) {
+        let none = Received { len: 0, truncated: 0, end_of_file: false };
+        self.received.get_or_insert(none).len += bytes;
     }
 }
 

@@ -182,7 +182,8 @@ impl Core {
                 **held = Tray { packets, checked };
                 return worked;
             }
-            let intake = Intake { packets: packets.drain(..), checked: &mut checked, last: &mut None };
+            let intake =
+                Intake { packets: packets.drain(..), checked: &mut checked, last: &mut None, binding: None };
             self.take_in(port, intake, clock::now(), out);
             self.finish(port, out);
             // A lane that never runs dry must not keep those asleep for whom something came. Who is woken here and runs a turn

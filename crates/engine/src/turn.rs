@@ -11,6 +11,7 @@ use weft_proto::State;
 use weft_sync::MutexGuard;
 use weft_wire::{Header, Refused, Train};
 
+use crate::binding::Binding;
 use crate::core::Core;
 use crate::counters::Drop as Dropped;
 use crate::directory::Source;
@@ -20,12 +21,14 @@ use crate::runner::{Runner, receive};
 use crate::slot::{Guard, Slot};
 
 /// What came, and where it is worked off.
-pub(crate) struct Intake<'a> {
+pub(crate) struct Intake<'a, 'b> {
     pub(crate) packets: std::vec::Drain<'a, Received>,
     /// What passed the checks and has not been handed to its slot; empty before and after.
     pub(crate) checked: &'a mut Vec<(Train, SocketAddr)>,
     /// The connection that the last packet was for: the next is mostly for it too, and needs no look-up.
     pub(crate) last: &'a mut Option<Arc<Slot>>,
+    /// What the thread waits for that runs the turn.
+    pub(crate) binding: Option<&'a mut Binding<'b>>,
 }
 
 impl Core {
@@ -48,16 +51,23 @@ impl Core {
         }
         let mut turn = port.turn.try_lock()?;
         let count = receive(port, &mut turn, runner, now, budget);
-        self.work_off(port, turn, count, now);
+        self.work_off(port, turn, count, None, now);
         Some(count)
     }
 
     /// Takes in `count` packets that came with a turn, and does what else there is to do in it.
-    pub(crate) fn work_off(&self, port: &Port, mut turn: MutexGuard<'_, Turn>, count: usize, now: Instant) {
+    pub(crate) fn work_off(
+        &self,
+        port: &Port,
+        mut turn: MutexGuard<'_, Turn>,
+        count: usize,
+        binding: Option<&mut Binding<'_>>,
+        now: Instant,
+    ) {
         let mut out = Outbox::take();
         if count > 0 {
             let Turn { batch, checked, last, .. } = &mut *turn;
-            let intake = Intake { packets: batch.drain_joined(), checked, last };
+            let intake = Intake { packets: batch.drain_joined(), checked, last, binding };
             self.take_in(port, intake, now, &mut out);
         }
         self.take_refusals(&mut turn, now, &mut out);
@@ -103,10 +113,10 @@ impl Core {
     /// Takes in what came: all of it is checked before the first packet goes to its slot, so that nobody waits for the bytes
     /// of a packet that was taken apart a moment ago.
     #[inline(always)] // as its parts, into both kinds of turns: each call more is one that a waiting peer pays for
-    pub(crate) fn take_in(&self, port: &Port, intake: Intake<'_>, now: Instant, out: &mut Outbox) {
-        let Intake { packets, checked, last } = intake;
+    pub(crate) fn take_in(&self, port: &Port, intake: Intake<'_, '_>, now: Instant, out: &mut Outbox) {
+        let Intake { packets, checked, last, binding } = intake;
         self.check(port, packets, checked, now, out);
-        self.sort(port, checked, last, now, out);
+        self.sort(port, checked, last, binding, now, out);
         checked.clear();
         self.end_turn(now, out);
     }
@@ -177,6 +187,7 @@ impl Core {
         port: &Port,
         mut trains: &mut [(Train, SocketAddr)],
         last: &mut Option<Arc<Slot>>,
+        mut binding: Option<&mut Binding<'_>>,
         now: Instant,
         out: &mut Outbox,
     ) {
@@ -196,7 +207,7 @@ impl Core {
             let count = 1 + trains[1..].iter().take_while(|(train, _)| train.flow() == flow).count();
             let (run, rest) = trains.split_at_mut(count);
             trains = rest;
-            if self.give_run(port, &slot, run, trains.is_empty(), now, out) {
+            if self.give_run(port, &slot, run, trains.is_empty(), binding.as_deref_mut(), now, out) {
                 *last = (!slot.is_removed()).then_some(slot);
             } else {
                 out.touched.push(slot);
@@ -205,12 +216,14 @@ impl Core {
     }
 
     /// Hands a run of packets to their slot. Whether what comes of them was seen to: where they are the last of the turn.
+    #[allow(clippy::too_many_arguments)] // the parts of one hand-over
     fn give_run(
         &self,
         port: &Port,
         slot: &Arc<Slot>,
         run: &mut [(Train, SocketAddr)],
         is_last: bool,
+        mut binding: Option<&mut Binding<'_>>,
         now: Instant,
         out: &mut Outbox,
     ) -> bool {
@@ -221,7 +234,7 @@ impl Core {
             self.give_earlier(slot, live, now, out);
         }
         for (train, from) in run {
-            self.give(port, slot, live.as_mut(), train, *from, now, out);
+            self.give(port, slot, live.as_mut(), train, *from, binding.as_deref_mut(), now, out);
         }
         let Some(mut live) = live.filter(|_| is_last) else { return false };
         if live.side.is_none() && live.connection.has_unread_ack() {
@@ -268,11 +281,12 @@ impl Core {
         live: Option<&mut Guard<'_>>,
         train: &mut Train,
         from: SocketAddr,
+        binding: Option<&mut Binding<'_>>,
         now: Instant,
         out: &mut Outbox,
     ) {
         if let Some(live) = live {
-            return self.handle(slot, live, train, from, now, out);
+            return self.handle(slot, live, train, from, binding, now, out);
         }
         if !self.may_come(train.header(), from) {
             return;
@@ -283,7 +297,7 @@ impl Core {
             let mut live = slot.lock();
             self.drain_backlog(slot, &mut live, now, out);
             // The end of the turn wants the slot once more.
-            self.handle(slot, &mut live, train, from, now, out);
+            self.handle(slot, &mut live, train, from, None, now, out);
         }
     }
 

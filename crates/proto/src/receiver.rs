@@ -196,24 +196,25 @@ impl Receiver {
     }
 
     /// Stores DAT with the numbers from RCV.NXT on that came together, no more than [`Receiver::room_in_order`] and without CE, where
-    /// the one before was stored just now.
-    pub(crate) fn store_in_order(&mut self, eom: bool, segments: Segments) -> Result<Stored, Reason> {
-        let mut stored = Stored { readable: true, ..Stored::default() };
+    /// the one before was stored just now. The data of the first `read` of them, of a stream, the user has; the others are `segments`.
+    pub(crate) fn store_in_order(&mut self, eom: bool, read: u32, segments: Segments) -> Result<(), Reason> {
         if !self.inbox.is_stream() {
             for payload in segments {
-                stored.bytes += self.store(self.nxt, eom, payload)?.bytes;
+                self.store(self.nxt, eom, payload)?;
             }
-            return Ok(stored);
+            return Ok(());
         }
-        stored.bytes = segments.bytes() as u64;
-        let count = segments.len();
+        let count = read + segments.len();
         // [CDP-ACK-8] every second DAT at once
         self.dat_since_ack += count - 1;
         self.note_data(false);
         self.inbox.push_segments(segments);
         self.nxt += u64::from(count);
         self.named.advance(count as usize);
-        Ok(stored)
+        if read > 0 {
+            self.read(|_| ());
+        }
+        Ok(())
     }
 
     /// Whether the data of the DAT that [`Receiver::is_next`] is of may go to the user at once: all before it was read, and it is whole.

@@ -15,6 +15,12 @@ pub(crate) fn checksum(head: Words, rest: &[u8]) -> u32 {
     weft_crc::append(weft_crc::crc32c(&head.immutable().unsealed().bytes()), rest)
 }
 
+/// The same, and copies `rest` to `to`, which has as many bytes, in the same pass where the processor can.
+#[inline]
+pub(crate) fn copy_and_sum(head: Words, rest: &[u8], to: &mut [u8]) -> u32 {
+    weft_crc::append_copy(weft_crc::crc32c(&head.immutable().unsealed().bytes()), rest, to)
+}
+
 /// The same, of a body of which the sum is known.
 #[must_use]
 #[inline]

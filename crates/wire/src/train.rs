@@ -122,20 +122,40 @@ impl Train {
 
     /// How many packets have the numbers from `seq` on, on a connection that is `sealed` or not: from the first one on, and at most
     /// `most`. What is damaged has another number, as [`Packet::seq`] has it.
+    ///
+    /// In the pass over their data that the checksums take it is copied to `to`, one segment behind the other, as long as whole ones
+    /// fit. Tells of how many packets; behind what these have `to` may have been written as well.
     #[must_use]
-    pub fn count_from(&self, seq: Seq, sealed: bool, most: u32) -> u32 {
-        let has_number = |packet: &[u8], number: Seq| {
-            let Some((head, body)) = packet.split_first_chunk() else { return false };
-            let words = Words::read(head);
+    pub fn copy_from(&self, seq: Seq, sealed: bool, most: u32, to: &mut [u8]) -> (u32, u32) {
+        let size = usize::from(self.size.max(1));
+        let segment = size.saturating_sub(HEADER_LEN);
+        let mut places = if segment > 0 { to.chunks_exact_mut(segment) } else { [].chunks_exact_mut(1) };
+        let (mut count, mut copied) = (0, 0);
+        for packet in self.packet.bytes.chunks_exact(size).take(self.len().min(most as usize)) {
+            let Some((head, body)) = packet.split_first_chunk() else { break };
+            let (words, number) = (Words::read(head), seq + u64::from(count));
             // the low half is never sealed, so what is not in order costs no checksum
-            let is_near = Seq::new(words.seq).low32() == number.low32();
-            is_near
-                && if sealed { words.sealed(seal::checksum(words, body)) } else { words }.seq == number.get()
-        };
-        let packets = self.packet.bytes.chunks_exact(usize::from(self.size.max(1))).take(self.len());
-        let numbered = packets.zip(0..).take(most as usize);
-        let current = numbered.take_while(|&(packet, behind)| has_number(packet, seq + behind));
-        u32::from(narrow(current.count()))
+            if Seq::new(words.seq).low32() != number.low32() {
+                break;
+            }
+            let place = places.next();
+            let has_place = place.is_some();
+            let plain = match place {
+                Some(place) if sealed => words.sealed(seal::copy_and_sum(words, body, place)),
+                None if sealed => words.sealed(seal::checksum(words, body)),
+                Some(place) => {
+                    place.copy_from_slice(body);
+                    words
+                }
+                None => words,
+            };
+            if plain.seq != number.get() {
+                break;
+            }
+            count += 1;
+            copied += u32::from(has_place);
+        }
+        (count, copied)
     }
 
     /// Takes the first `count` packets out and returns their data.
@@ -202,6 +222,18 @@ impl Segments {
     #[must_use]
     pub fn memory(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Drops the first `count`, or all if there are not so many.
+    pub fn drop_first(&mut self, count: u32) {
+        let Some(left @ 1..) = self.len().checked_sub(count) else {
+            return self.count = 0;
+        };
+        if count > 0 {
+            let others = (count as usize - 1) * (usize::from(self.size) + HEADER_LEN);
+            self.bytes.advance(usize::from(self.first) + HEADER_LEN + others);
+            (self.first, self.count) = (self.size, narrow(left as usize));
+        }
     }
 
     /// Copies as much as fits to `buffer`, which is gone from here. Returns how many bytes these are, and how many segments ended.

@@ -7,35 +7,61 @@ use super::{Connection, Event};
 use crate::lifecycle::State;
 
 impl Connection {
-    /// As [`Connection::take_packet_by`], of all packets of a train, as if they came one by one.
-    pub fn take_train_by(&mut self, now: Instant, train: &mut Train, path: u8) {
+    /// As [`Connection::take_packet_by`], of all packets of a train, as if they came one by one. Of a stream what is in order goes to
+    /// `to`, behind what had not been read before, as if it had been read after each packet; tells how many bytes. What does not fit
+    /// waits to be read, and what lies behind them in `to` may have been written, too.
+    pub fn take_train_by(&mut self, now: Instant, train: &mut Train, path: u8, to: &mut [u8]) -> usize {
+        let mut done = 0;
         while let Some(mut first) = train.split_first() {
             self.take_packet_by(now, &mut first, path);
-            self.take_alike(now, train);
+            done += self.take_alike(now, train, &mut to[done..]);
         }
+        done + self.read_unread(&mut to[done..])
+    }
+
+    /// What a user waited for was read by [`Connection::take_train_by`]: counts as one message.
+    pub fn note_read(&mut self) {
+        self.stats.messages_received += 1;
     }
 
     /// Takes those packets of `train` that follow the one that was just taken. They acknowledge what that did, come by the same path
     /// at the same time, and have nothing to tell but their data.
-    fn take_alike(&mut self, now: Instant, train: &mut Train) {
+    fn take_alike(&mut self, now: Instant, train: &mut Train, to: &mut [u8]) -> usize {
         // [CDP-SEQ-11] no further than the window; a change of CE, a gap and a FIN are for one packet after the other
         let room = if self.state == State::Established { self.receiver.room_in_order() } else { 0 };
         if room == 0 || train.is_empty() || train.header().ce {
-            return;
+            return 0;
         }
+        let mut done = self.read_unread(to);
+        let inbox = self.receiver.inbox();
+        let free = if inbox.is_stream() && inbox.is_empty() { &mut to[done..] } else { &mut [] };
         // [CDP-CHK-4] what is damaged shows as another number
-        let count = train.count_from(self.receiver.nxt(), self.agreed.sealed, room);
+        let (count, copied) = train.copy_from(self.receiver.nxt(), self.agreed.sealed, room, free);
         if count == 0 {
-            return;
+            return done;
         }
         self.read_ack(now);
         self.stats.packets_received += u64::from(count);
-        match self.receiver.store_in_order(train.header().eom, train.take_segments(count)) {
-            Ok(stored) => {
-                self.stats.bytes_received += stored.bytes;
+        let mut segments = train.take_segments(count);
+        let bytes = segments.bytes();
+        segments.drop_first(copied);
+        done += bytes - segments.bytes();
+        match self.receiver.store_in_order(train.header().eom, copied, segments) {
+            Ok(()) => {
+                self.stats.bytes_received += bytes as u64;
                 self.raise(Event::Readable);
             }
             Err(reason) => self.end_for_violation(now, reason),
         }
+        done
+    }
+
+    /// Reads as much of a stream as is there and fits; tells how many bytes.
+    fn read_unread(&mut self, to: &mut [u8]) -> usize {
+        let inbox = self.receiver.inbox();
+        if to.is_empty() || inbox.is_empty() || !inbox.is_stream() {
+            return 0;
+        }
+        self.receiver.read(|inbox| inbox.read(to)).map_or(0, |received| received.len)
     }
 }

@@ -95,6 +95,13 @@ fn what_is_refused_takes_nothing_with_it() {
     assert_eq!((train.len(), bytes.len()), (1, 2 * size), "a control packet is by itself");
 }
 
+/// How many are in order, with nowhere to copy them to.
+fn count_from(train: &Train, seq: Seq, sealed: bool, most: u32) -> u32 {
+    let (count, copied) = train.copy_from(seq, sealed, most, &mut []);
+    assert_eq!(copied, 0);
+    count
+}
+
 /// [CDP-SEAL-3] A packet that was damaged on its way has another number.
 #[test]
 fn numbers_are_counted_up_to_what_is_damaged() {
@@ -106,13 +113,13 @@ fn numbers_are_counted_up_to_what_is_damaged() {
         take(&mut Bytes::from(packets.concat())).unwrap()
     };
     let first = header().seq;
-    assert_eq!(train(None).count_from(first, true, 9), 6);
-    assert_eq!(train(None).count_from(first, true, 4), 4);
-    assert_eq!(train(None).count_from(first + 1, true, 9), 0);
-    assert_eq!(train(None).count_from(first + (1 << 32), true, 9), 0);
-    assert_eq!(train(Some(4)).count_from(first, true, 9), 4);
-    assert_eq!(train(Some(0)).count_from(first, true, 9), 0);
-    assert_eq!(train(None).count_from(first, false, 9), 0, "sealed numbers are no plain ones");
+    assert_eq!(count_from(&train(None), first, true, 9), 6);
+    assert_eq!(count_from(&train(None), first, true, 4), 4);
+    assert_eq!(count_from(&train(None), first + 1, true, 9), 0);
+    assert_eq!(count_from(&train(None), first + (1 << 32), true, 9), 0);
+    assert_eq!(count_from(&train(Some(4)), first, true, 9), 4);
+    assert_eq!(count_from(&train(Some(0)), first, true, 9), 0);
+    assert_eq!(count_from(&train(None), first, false, 9), 0, "sealed numbers are no plain ones");
 }
 
 /// [CDP-SEAL-5] Without integrity the number is what it says.
@@ -124,7 +131,54 @@ fn plain_numbers_are_counted_without_a_checksum() {
         [&emit::data_head(&header, &[7; BODY], false)[..], &[8; BODY]].concat()
     };
     let mut bytes = Bytes::from((0..4).flat_map(plain).collect::<Vec<u8>>());
-    assert_eq!(take(&mut bytes).unwrap().count_from(first.seq, false, 9), 4);
+    assert_eq!(count_from(&take(&mut bytes).unwrap(), first.seq, false, 9), 4);
+}
+
+/// What was copied is passed over when the rest is taken.
+#[test]
+fn data_is_copied_as_far_as_whole_segments_fit() {
+    let whole: Vec<u8> = (0..6).flat_map(|at| [at; BODY]).collect();
+    let first = header().seq;
+    for (room, most, damaged, expected) in [
+        (0, 9, None, (6, 0)),
+        (BODY - 1, 9, None, (6, 0)),
+        (BODY, 9, None, (6, 1)),
+        (4 * BODY + 1, 9, None, (6, 4)),
+        (9 * BODY, 9, None, (6, 6)),
+        (9 * BODY, 2, None, (2, 2)),
+        (9 * BODY, 9, Some(3), (3, 3)),
+        (2 * BODY, 9, Some(3), (3, 2)),
+    ] {
+        for sealed in [false, true] {
+            let head = |at: u8| {
+                let header = Header { seq: first + u64::from(at), ..header() };
+                emit::data_head(&header, &[at; BODY], sealed)
+            };
+            let mut packets: Vec<_> = (0..6).map(|at| [&head(at)[..], &[at; BODY]].concat()).collect();
+            if let Some(at) = damaged {
+                // the high half of its number, sealed or not
+                packets[at][16] ^= 1;
+            }
+            let size = packets[0].len();
+            let mut bytes = Bytes::from(packets.concat());
+            let mut train = Train::split_checked(&mut bytes, size, Encapsulation::Udp).unwrap();
+            let mut to = vec![0xEE; room];
+            let (count, copied) = train.copy_from(first, sealed, most, &mut to);
+            assert_eq!((count, copied), expected, "{room} bytes, {most} at most, {damaged:?} damaged");
+            let copied_bytes = copied as usize * BODY;
+            assert_eq!(to[..copied_bytes], whole[..copied_bytes]);
+            let mut rest = train.take_segments(count);
+            rest.drop_first(copied);
+            assert_eq!(rest.len(), count - copied);
+            assert_eq!(rest.flatten().collect::<Vec<_>>(), whole[copied_bytes..count as usize * BODY]);
+        }
+    }
+    let mut segments = take(&mut Bytes::from(packets(6).concat())).unwrap().take_segments(6);
+    segments.copy_to(&mut [0; BODY / 2]);
+    segments.drop_first(0);
+    assert_eq!(segments.bytes(), 5 * BODY + BODY / 2);
+    segments.drop_first(2);
+    assert_eq!(segments.flatten().collect::<Vec<_>>(), whole[2 * BODY..]);
 }
 
 #[test]
@@ -145,7 +199,7 @@ fn data_is_taken_in_pieces_of_any_size_and_numbers_go_on_behind_it() {
     }
     let mut train = take(&mut Bytes::from(packets(6).concat())).unwrap();
     assert_eq!(train.take_segments(2).collect::<Vec<_>>(), [vec![0; BODY], vec![1; BODY]]);
-    assert_eq!(train.count_from(header().seq + 2, true, 9), 4);
+    assert_eq!(count_from(&train, header().seq + 2, true, 9), 4);
     let mut rest = train.take_segments(9);
     assert_eq!(rest.copy_to(&mut [0; BODY + 30]), (BODY + 30, 1));
     assert_eq!(rest.map(|segment| segment.len()).collect::<Vec<_>>(), [BODY - 30, BODY, BODY]);
@@ -158,7 +212,7 @@ fn segments_without_bytes_are_segments() {
     let empty = |at| data(&Header { seq: first.seq + at, ..first }, b"");
     let mut bytes = Bytes::from((0..3).flat_map(empty).collect::<Vec<u8>>());
     let train = || Train::split_checked(&mut bytes.clone(), HEADER_LEN, Encapsulation::Udp).unwrap();
-    assert_eq!((train().len(), train().count_from(first.seq, true, 9)), (3, 3));
+    assert_eq!((train().len(), count_from(&train(), first.seq, true, 9)), (3, 3));
     let mut segments = train().take_segments(3);
     assert_eq!((segments.bytes(), segments.copy_to(&mut [])), (0, (0, 3)));
     assert_eq!(train().take_segments(3).count(), 3);

@@ -52,17 +52,26 @@ fn disturb(packets: Vec<Packet>, dice: &mut Dice) -> Vec<Bytes> {
     arrived
 }
 
-fn take_together(connection: &mut Connection, now: Instant, joined: &[(usize, Bytes)]) -> usize {
-    let mut longest = 0;
+/// The length of the longest train, and how many bytes of `to` were filled.
+fn take_together(
+    connection: &mut Connection,
+    now: Instant,
+    joined: &[(usize, Bytes)],
+    to: &mut [u8],
+) -> (usize, usize) {
+    let (mut longest, mut read) = (0, 0);
     for (size, bytes) in joined {
         let mut bytes = bytes.clone();
         while !bytes.is_empty() {
             let mut train = Train::split_checked(&mut bytes, *size, Encapsulation::Simulated).unwrap();
             longest = longest.max(train.len());
-            connection.take_train_by(now, &mut train, 0);
+            read += connection.take_train_by(now, &mut train, 0, &mut to[read..]);
         }
     }
-    longest
+    if read > 0 {
+        connection.note_read();
+    }
+    (longest, read)
 }
 
 fn take_one_by_one(connection: &mut Connection, now: Instant, joined: &[(usize, Bytes)]) {
@@ -94,18 +103,19 @@ fn state(connection: &Connection) -> String {
     format!("{before}{}", rest.trim_start_matches(|digit: char| digit.is_ascii_digit()))
 }
 
-/// A train leaves the machine as its packets do that come one by one, on a good way and on a bad one, whether the user is behind or not.
+/// A train leaves the machine as its packets do that come one by one, on a good way and on a bad one, whether the user is behind or not,
+/// or waits with a buffer.
 #[test]
 fn packets_that_are_taken_together_are_those_that_are_taken_one_by_one() {
-    let (mut longest, mut bytes_read) = (0, 0);
-    for case in 0..64_u64 {
+    let (mut longest, mut bytes_read, mut bytes_waited_for) = (0, 0, 0);
+    for case in 0..128_u64 {
         let config = Config {
             integrity: case & 2 == 0,
             receive_slots: if case & 4 == 0 { 1_024 } else { 20 },
             coalesce: case & 8 != 0,
             ..Config::new(if case & 1 == 0 { Service::Stream } else { Service::Datagram }, 1_444)
         };
-        let (is_bad, is_slow) = (case & 16 != 0, case & 32 != 0);
+        let (is_bad, is_slow, waits) = (case & 16 != 0, case & 32 != 0, case & 64 != 0);
         let mut dice = Dice(case);
         let mut pair = Pair::open(&config, &config);
         pair.run(20 * MS, false);
@@ -122,8 +132,17 @@ fn packets_that_are_taken_together_are_those_that_are_taken_one_by_one() {
             };
             let joined = join(&arrived);
             let now = pair.now;
-            longest = longest.max(take_together(pair.server(), now, &joined));
+            let waiting =
+                if waits { [1, 1_444, 30_000, 200_000][usize::try_from(dice.roll(4)).unwrap()] } else { 0 };
+            let mut buffer = vec![0; waiting];
+            let (len, read) = take_together(pair.server(), now, &joined, &mut buffer);
+            longest = longest.max(len);
             take_one_by_one(&mut twin, now, &joined);
+            if read > 0 {
+                let got = take(&mut twin, waiting, false);
+                assert_eq!(got.as_deref(), Ok(&buffer[..read]), "case {case}, round {round}");
+                bytes_waited_for += read;
+            }
             if dice.roll(3) == 0 {
                 let _ = (pair.server().send(b"answer"), twin.send(b"answer"));
             }
@@ -155,4 +174,5 @@ fn packets_that_are_taken_together_are_those_that_are_taken_one_by_one() {
         }
     }
     assert!(longest >= 32 && bytes_read > 10 << 20, "{longest} packets, {bytes_read} bytes");
+    assert!(bytes_waited_for > 1 << 20, "{bytes_waited_for} bytes");
 }
