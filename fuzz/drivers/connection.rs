@@ -259,18 +259,24 @@ impl World {
         let expected = if end == CLIENT { flow() } else { flow().reversed() };
         let is_open = |connection: &&mut Connection| connection.state() == State::Established;
         let Some(connection) = self.ends[end].as_mut().filter(is_open) else { return 0 };
+        // A user waits with a buffer, or none does.
+        let mut buffer = vec![0; [0, 1_000, 100_000][self.streams[1 - end].read_bytes % 3]];
         let size = self.wires[end].front().map_or(0, Vec::len);
         let joined = self.wires[end].iter().take(most).take_while(|packet| packet.len() == size);
         let mut joined = Bytes::from(joined.flatten().copied().collect::<Vec<u8>>());
-        let count = match Train::split_checked(&mut joined, size, Encapsulation::Udp) {
+        let (count, read) = match Train::split_checked(&mut joined, size, Encapsulation::Udp) {
             Ok(mut train) if train.len() > 1 && train.flow() == expected => {
                 let count = train.len();
-                let _ = connection.take_train_by(self.now, &mut train, 0, &mut []);
-                count
+                let read = connection.take_train_by(self.now, &mut train, 0, &mut buffer);
+                (count, read)
             }
             Ok(_) | Err(_) => return 0,
         };
         self.wires[end].drain(..count);
+        if read > 0 {
+            connection.note_read();
+            self.check_read(end, &buffer[..read], 0);
+        }
         self.drain(end);
         count
     }

@@ -65,6 +65,16 @@ impl<'a> Binding<'a> {
     /// Takes packets that came together by path `path`, whose slot the caller has.
     pub(crate) fn take_train(&mut self, live: &mut Live, train: &mut Train, path: u8, now: Instant) {
         let bytes = live.connection.take_train_by(now, train, path, self.to.rest());
+        self.note_bytes(bytes);
+    }
+
+    /// Takes what came behind those in the same run, and whose slot the caller still has.
+    pub(crate) fn take_rest(&mut self, live: &mut Live) {
+        let bytes = live.connection.read_unread(self.to.rest());
+        self.note_bytes(bytes);
+    }
+
+    fn note_bytes(&mut self, bytes: usize) {
         if bytes > 0 {
             self.to.note_bytes(bytes);
             self.is_done = true;

@@ -207,7 +207,9 @@ impl Core {
             let count = 1 + trains[1..].iter().take_while(|(train, _)| train.flow() == flow).count();
             let (run, rest) = trains.split_at_mut(count);
             trains = rest;
-            if self.give_run(port, &slot, run, trains.is_empty(), binding.as_deref_mut(), now, out) {
+            // What its user has in one piece is of one run: in between another thread may read.
+            let unbound = binding.as_deref_mut().filter(|binding| !binding.is_done());
+            if self.give_run(port, &slot, run, trains.is_empty(), unbound, now, out) {
                 *last = (!slot.is_removed()).then_some(slot);
             } else {
                 out.touched.push(slot);
@@ -236,8 +238,13 @@ impl Core {
         for (train, from) in run {
             self.give(port, slot, live.as_mut(), train, *from, binding.as_deref_mut(), now, out);
         }
+        let read = binding.filter(|binding| binding.is_done());
+        let has_read = read.is_some();
+        if let (Some(binding), Some(live)) = (read, &mut live) {
+            binding.take_rest(live);
+        }
         let Some(mut live) = live.filter(|_| is_last) else { return false };
-        if live.side.is_none() && live.connection.has_unread_ack() {
+        if live.side.is_none() && live.connection.has_unread_ack() && !has_read {
             self.show(slot, &mut live, now, out);
         } else {
             self.pump(slot, &mut live, now, out);

@@ -107,7 +107,7 @@ impl Socket {
     }
 
     /// Receives one message (datagram), or bytes (stream), and returns how many bytes were written to `buffer`. Of a stream, those
-    /// behind them may have been overwritten.
+    /// behind them may have been overwritten, also where none came or an error is returned.
     ///
     /// A stream says `Ok(0)` at the end of file. A datagram may be empty, so there the end of file is
     /// [`RecvError::EndOfFile`]; what does not fit `buffer` is lost, see [`Socket::recv_whole`].

@@ -101,7 +101,8 @@ impl Engine {
         (port, now)
     }
 
-    /// Copies the next message, or the next bytes of the stream. Never blocks.
+    /// Copies the next message, or the next bytes of the stream; of a stream, what `buffer` has behind these may have been overwritten,
+    /// also where it is an error. Never blocks.
     ///
     /// # Errors
     /// [`RecvError`].

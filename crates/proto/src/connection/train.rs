@@ -19,7 +19,7 @@ impl Connection {
         done + self.read_unread(&mut to[done..])
     }
 
-    /// What a user waited for was read by [`Connection::take_train_by`]: counts as one message.
+    /// What a user waited for was read by [`Connection::take_train_by`] and [`Connection::read_unread`]: counts as one message.
     pub fn note_read(&mut self) {
         self.stats.messages_received += 1;
     }
@@ -56,12 +56,14 @@ impl Connection {
         done
     }
 
-    /// Reads as much of a stream as is there and fits; tells how many bytes.
-    fn read_unread(&mut self, to: &mut [u8]) -> usize {
+    /// Reads as much of a stream as is there and fits, as part of what [`Connection::note_read`] counts; tells how many bytes.
+    pub fn read_unread(&mut self, to: &mut [u8]) -> usize {
         let inbox = self.receiver.inbox();
         if to.is_empty() || inbox.is_empty() || !inbox.is_stream() {
             return 0;
         }
-        self.receiver.read(|inbox| inbox.read(to)).map_or(0, |received| received.len)
+        let received = self.receiver.read(|inbox| inbox.read(to));
+        self.after_read();
+        received.map_or(0, |received| received.len)
     }
 }

@@ -162,7 +162,7 @@ impl Connection {
     }
 
     /// [CDP-ST-F] Once the user has read everything the FIN may be acknowledged.
-    fn after_read(&mut self) {
+    pub(super) fn after_read(&mut self) {
         if self.state == State::CloseWait && self.agreed.confirm && self.receiver.is_drained() {
             self.receiver.request_ack();
         }
