@@ -8,7 +8,7 @@ use crate::lifecycle::State;
 
 impl Connection {
     /// As [`Connection::take_packet_by`], of all packets of a train, as if they came one by one. Of a stream what is in order goes to
-    /// `to`, behind what had not been read before, as if it had been read after each packet; tells how many bytes. What does not fit
+    /// `to`, behind what had not been read before, as if it had been read right behind them; tells how many bytes. What does not fit
     /// waits to be read, and what lies behind them in `to` may have been written, too.
     pub fn take_train_by(&mut self, now: Instant, train: &mut Train, path: u8, to: &mut [u8]) -> usize {
         let mut done = 0;
