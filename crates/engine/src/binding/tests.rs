@@ -63,7 +63,9 @@ fn bytes_of_a_stream_that_come_together_go_to_who_waits_for_them() {
     let open = || Engine::open(Settings { bind, ..Settings::default() }).expect("an engine");
     let (here, there) = (open(), open());
     if !here.core().port(0).info.gro || !there.core().port(0).info.gso {
-        return weft_skip::skipped!("this kernel has no UDP_SEGMENT or UDP_GRO, so packets may come one by one");
+        return weft_skip::skipped!(
+            "this kernel has no UDP_SEGMENT or UDP_GRO, so packets may come one by one"
+        );
     }
     let config = || Config { probe_mtu: false, ..Config::new(Service::Stream, 1_444) };
     let listening = there.listen(Some(Number::ECHO), config(), Gather::Off).unwrap();
