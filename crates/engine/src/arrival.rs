@@ -48,10 +48,13 @@ impl Core {
         if live.connection.state() == State::Established
             && let Some(path) = live.path_from(from)
         {
-            return match binding.filter(|binding| binding.is_of(slot)) {
+            match binding.filter(|binding| binding.is_of(slot)) {
                 Some(binding) => binding.take_train(live, train, path, now),
-                None => _ = live.connection.take_train_by(now, train, path, &mut []),
-            };
+                None => {
+                    live.connection.take_train_by(now, train, path, &mut []);
+                }
+            }
+            return;
         }
         while let Some(mut packet) = train.split_first() {
             self.handle_packet(slot, live, &mut packet, from, now, out);
