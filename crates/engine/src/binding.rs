@@ -12,6 +12,7 @@ use weft_link::{COPYBREAK_BYTES, RecvBatch, Shown};
 use weft_proto::{Connection, Message, Received, RecvError};
 use weft_wire::{Encapsulation, Lone, Train};
 
+use crate::clock;
 use crate::core::Core;
 use crate::inflow::Arrived;
 use crate::port::{Port, TURN_PACKETS, Turn};
@@ -155,7 +156,8 @@ impl Core {
         port.arm(slot, &mut live, due);
         let wanted = if live.connection.has_urgent_output() { Some(live) } else { live.leave().err() };
         if let Some(live) = wanted {
-            self.work(port, slot, live, now);
+            // what the message acknowledges may be read now, and it came after `now` (decision 0061)
+            self.work(port, slot, live, clock::now());
         }
     }
 }

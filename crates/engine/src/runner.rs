@@ -5,7 +5,7 @@ use weft_base::Instant;
 use crate::inflow::Arrived;
 use crate::port::{Port, Turn};
 
-/// How often who waits looks at the link in one turn. What comes is stamped with the time of the first look.
+/// How often who waits looks at the link in one turn. A message that goes to him at once is stamped with the time of the first look.
 const WAITERS_LOOKS: u32 = 8;
 
 /// Who runs the turn.

@@ -12,6 +12,7 @@ use weft_sync::MutexGuard;
 use weft_wire::{Header, Refused, Train};
 
 use crate::binding::Binding;
+use crate::clock;
 use crate::core::Core;
 use crate::counters::Drop as Dropped;
 use crate::directory::Source;
@@ -65,6 +66,8 @@ impl Core {
         now: Instant,
     ) {
         let mut out = Outbox::take();
+        // What came while the thread was at the link, or kept from it, came after its last look at the clock (decision 0061).
+        let now = if count > 0 { clock::now() } else { now };
         if count > 0 {
             let Turn { batch, checked, last, .. } = &mut *turn;
             let intake = Intake { packets: batch.drain_joined(), checked, last, binding };

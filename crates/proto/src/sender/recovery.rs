@@ -46,7 +46,7 @@ impl Sender {
         if acked.is_report {
             self.flight.set_named(acked.far_sack);
         }
-        self.measure(came_at, &progress);
+        self.measure(now, came_at, &progress);
         let verdict = self.judge_timeout(&progress);
         let moved = progress.acked > 0;
         if moved {
@@ -93,11 +93,14 @@ impl Sender {
     }
 
     /// [CDP-RTX-4] A fresh sample ends the back-off; an ACK that moves SND.UNA without one divides it by four.
-    fn measure(&mut self, now: Instant, progress: &Progress) {
+    /// An acknowledgement that is read later than it came was stamped before anybody looked for it, and so perhaps long before: where
+    /// that would make the round trip the least ever, it is taken to have come when it is read.
+    fn measure(&mut self, now: Instant, came_at: Instant, progress: &Progress) {
         match progress.rtt {
             Some(rtt) => {
                 self.was_late = false;
-                self.rtt.sample(now, rtt);
+                let is_least = self.rtt.min_rtt().is_some_and(|least| rtt < least);
+                self.rtt.sample(came_at, if is_least { rtt + (now - came_at) } else { rtt });
             }
             None if progress.acked > 0 => self.rtt.ease(),
             None => {}
