@@ -3,6 +3,11 @@
 //! A queue that overflows loses packets because too many are sent, so it loses none when fewer are. A bad cable, a
 //! driver or a radio loses the same share of whatever is sent. The controller sends less than the path is known to
 //! carry after every probe and after every reaction; what is lost of *that* is noise, and only more than it is congestion.
+//!
+//! That holds where there is no queue, and whether there is one only the least round trip tells. A flow that begins in a queue which
+//! others keep full has never seen a short one: what it takes for the least has the whole queue in it, and what the full queue loses
+//! it would take for noise. So little is noise before a queue was seen to come and go, and when the least round trip proves to have
+//! been too long, what was learnt by it is forgotten.
 
 use weft_base::Instant;
 
@@ -17,10 +22,16 @@ const LOSSES_MIN: f64 = 3.0;
 const LOSS_PACKETS: f64 = 256.0;
 /// Noise is never taken to be more than this, so that flows whose losses are each other's doing stay within bounds.
 pub(super) const NOISE_MAX: f64 = 0.2;
+/// Nor more than this before a queue was seen.
+const NOISE_UNSEEN: f64 = 0.03;
 /// A round trip is short if it exceeds the least by no more than the time of so many packets, which is taken to be at
 /// least and at most these parts of the least round trip.
 const SHORT: (f64, f64) = (0.125, 0.333);
 const SHORT_PACKETS: f64 = 4.0;
+/// A round trip that exceeds a short one by this part of the least shows that there was a queue, so that short ones show that it is gone.
+const QUEUE: f64 = 0.25;
+/// A least round trip that falls below this part of itself had a queue in it.
+const TRUE_LEAST: f64 = 0.9;
 /// Packets of quiet times after which older ones count half.
 const NOISE_PACKETS: f64 = 512.0;
 
@@ -32,6 +43,10 @@ pub(super) struct Noise {
     until: Instant,
     /// The last round trip was a short one: there is no queue that could overflow.
     is_short: bool,
+    /// The least round trip, in seconds, by which others were taken to be short, at its longest.
+    least: f64,
+    /// A queue has been seen since.
+    has_seen_queue: bool,
     lost: f64,
     packets: f64,
     share: f64,
@@ -39,7 +54,16 @@ pub(super) struct Noise {
 
 impl Default for Noise {
     fn default() -> Self {
-        Self { from: Instant::MAX, until: Instant::MAX, is_short: false, lost: 0.0, packets: 0.0, share: 0.0 }
+        Self {
+            from: Instant::MAX,
+            until: Instant::MAX,
+            is_short: false,
+            least: 0.0,
+            has_seen_queue: false,
+            lost: 0.0,
+            packets: 0.0,
+            share: 0.0,
+        }
     }
 }
 
@@ -57,8 +81,14 @@ impl Noise {
     /// Takes in an acknowledgement over a path of `rate` packets per second.
     pub(super) fn handle_ack(&mut self, ack: &Ack, rate: f64) {
         if let (Some(rtt), Some(least)) = (ack.rtt, ack.min_rtt) {
-            let (rtt, least) = (rtt.as_secs_f64(), least.as_secs_f64());
-            self.is_short = rtt - least <= (SHORT_PACKETS / rate).clamp(SHORT.0 * least, SHORT.1 * least);
+            let (wait, least) = ((rtt - least).as_secs_f64(), least.as_secs_f64());
+            if least < TRUE_LEAST * self.least {
+                *self = Self { from: self.from, until: self.until, ..Self::default() };
+            }
+            self.least = self.least.max(least);
+            let short = (SHORT_PACKETS / rate).clamp(SHORT.0 * least, SHORT.1 * least);
+            self.is_short = wait <= short;
+            self.has_seen_queue |= wait > short + QUEUE * least;
         }
         if self.is_of_quiet_time(ack.sent_at) {
             self.count(0, ack.newly_acked);
@@ -97,7 +127,7 @@ impl Noise {
 
     /// Share of lost packets, at most 0.22, that is no sign of congestion: the noise, and a little.
     pub(super) fn tolerated(&self) -> f64 {
-        LOSS_TOLERATED + self.share
+        LOSS_TOLERATED + if self.has_seen_queue { self.share } else { self.share.min(NOISE_UNSEEN) }
     }
 }
 
@@ -152,10 +182,15 @@ mod tests {
 
     /// A hundred times a millisecond, 90 packets acknowledged with this round trip and 10 lost.
     fn lossy(noise: &mut Noise, from: u64, rtt: Duration) {
+        lossy_by(noise, from, rtt, MS);
+    }
+
+    /// The same where this is the least round trip.
+    fn lossy_by(noise: &mut Noise, from: u64, rtt: Duration, least: Duration) {
         for ms in from..from + 100 {
             let (now, sent_at) = (at(ms + 1), at(ms));
             noise.handle_ack(
-                &Ack { now, sent_at, newly_acked: 90, rtt: Some(rtt), min_rtt: Some(MS), ..ack() },
+                &Ack { now, sent_at, newly_acked: 90, rtt: Some(rtt), min_rtt: Some(least), ..ack() },
                 1e6,
             );
             noise.handle_loss(&Loss { now, lost: 10, largest_sent_at: sent_at, ..loss() });
@@ -181,11 +216,28 @@ mod tests {
     fn noise_has_a_limit_and_a_silent_path_none() {
         let mut noise = Noise::default();
         noise.set_quiet(at(0), true);
-        noise.handle_loss(&Loss { lost: 500, is_timeout: true, ..loss() });
-        lossy(&mut noise, 0, MS);
+        lossy(&mut noise, 0, MS * 2);
+        noise.handle_loss(&Loss { lost: 500, largest_sent_at: at(100), is_timeout: true, ..loss() });
+        lossy(&mut noise, 100, MS);
         assert!(noise.tolerated() < 0.13, "{noise:?}");
-        noise.handle_loss(&Loss { lost: 5_000, ..loss() });
+        noise.handle_loss(&Loss { lost: 5_000, largest_sent_at: at(100), ..loss() });
         assert_eq!(noise.tolerated(), LOSS_TOLERATED + NOISE_MAX);
+    }
+
+    /// Who begins in a queue that others keep full takes that for the way.
+    #[test]
+    fn little_is_noise_of_what_a_queue_loses_that_was_never_seen_empty() {
+        let mut noise = Noise::default();
+        noise.set_quiet(at(0), true);
+        lossy_by(&mut noise, 0, MS * 2, MS * 2);
+        assert_eq!(noise.tolerated(), LOSS_TOLERATED + NOISE_UNSEEN, "no queue was seen to come and go");
+        lossy_by(&mut noise, 100, MS * 4, MS * 2);
+        lossy_by(&mut noise, 200, MS * 2, MS * 2);
+        assert!(noise.tolerated() > 0.1, "{noise:?}");
+        lossy_by(&mut noise, 300, MS * 2, MS);
+        assert_eq!(noise.tolerated(), LOSS_TOLERATED, "what was short had a queue in it");
+        lossy(&mut noise, 400, MS);
+        assert!(noise.tolerated() > 0.1, "{noise:?}");
     }
 
     #[test]

@@ -108,7 +108,8 @@ struct Tally {
     timeouts: u32,
 }
 
-/// Runs `kinds`, one flow each, the second one twentieth of the time after the first and so on, for `time`.
+/// Runs `kinds`, one flow each, for `time`: the second begins a twentieth of it after the first and so on, but where there are more
+/// than five all have begun in the first quarter.
 pub(super) fn run(path: Path, kinds: &[Kind], time: Duration) -> Outcome {
     run_with(path, kinds.iter().map(|kind| Box::new(Congestion::new(*kind, Instant::ZERO)) as _), time)
 }
@@ -132,8 +133,9 @@ pub(super) fn run_with(
         measured_from: Instant::ZERO + path.change.map_or(time / 4, |(at, _)| at + time / 20),
         tally: Tally { delivered: vec![0; count], ..Tally::default() },
     };
+    let apart = time / u32::try_from(4 * count).unwrap().max(20);
     for index in 0..count {
-        let start = Instant::ZERO + time / 20 * u32::try_from(index).unwrap();
+        let start = Instant::ZERO + apart * u32::try_from(index).unwrap();
         simulation.flows[index].wake = start;
         simulation.push(start, index, Event::Send);
     }

@@ -273,6 +273,23 @@ fn simulated_model_flows_leave_each_other_a_share_and_drop_little() {
     }
 }
 
+/// Flows that come one by one to a queue which others keep full find out how long the way is without it, so that they do not take
+/// what it loses for noise, and none is left with a few packets for good.
+#[test]
+fn simulated_many_model_flows_answer_what_they_lose() {
+    let path = Path { rate: 200_000, rtt: Duration::from_micros(400), buffer: 400, ..PATH };
+    let (mut dropped, mut fairness) = (0.0, 0.0);
+    for seed in 0..4 {
+        let path = Path { rate: path.rate + 17 * seed, seed, ..path };
+        let outcome = run(path, &[Kind::Model; 24], Duration::from_secs(2));
+        println!("dropped {:.2} %, Jain {:.2}", outcome.dropped * 100.0, outcome.fairness());
+        assert!(outcome.utilisation >= 0.97, "{outcome:?}");
+        dropped += outcome.dropped / 4.0;
+        fairness += outcome.fairness() / 4.0;
+    }
+    assert!(dropped <= 0.12 && fairness >= 0.5, "{dropped} {fairness}");
+}
+
 /// A long path that loses packets by itself is found out within a second, whichever packets are lost first.
 #[test]
 fn simulated_model_finds_a_long_path_in_spite_of_its_losses() {

@@ -139,9 +139,14 @@ fn two_flows_share_a_bottleneck_evenly() {
     {
         for kind in [Kind::Model, Kind::Cubic] {
             for loss_per_mille in [0, 10] {
-                let outcome = run(Path { loss_per_mille, ..path }, &[kind; 2], from, time, 1);
-                show(&format!("{name}, loss {loss_per_mille}"), kind, &outcome);
-                assert!(outcome.fairness() >= 0.95, "{name}, loss {loss_per_mille}: {outcome:?}");
+                // which packets are lost at random decides on a few hundredths
+                let fairness = |seed| {
+                    let outcome = run(Path { loss_per_mille, ..path }, &[kind; 2], from, time, seed);
+                    show(&format!("{name}, loss {loss_per_mille}"), kind, &outcome);
+                    outcome.fairness()
+                };
+                let mean = (1..=3).map(fairness).sum::<f64>() / 3.0;
+                assert!(mean >= 0.95, "{name}, loss {loss_per_mille}: {mean}");
             }
         }
     }

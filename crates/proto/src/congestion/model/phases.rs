@@ -83,7 +83,8 @@ impl Model {
     /// way of it is the ceiling, if that was reached.
     pub(super) fn judge_probe(&mut self, round: &Round) {
         let is_full = round.in_flight_max >= UP_GAIN * self.held_by_path() + WINDOW_FLOOR;
-        if round.in_flight_max >= 0.95 * self.bounds.ceiling {
+        // what is in flight is whole packets, so it does not reach the part of one that a ceiling has
+        if round.in_flight_max >= 0.95 * self.bounds.ceiling.floor() {
             self.bounds.ceiling += self.step;
             self.step *= 2.0;
             if !is_full {

@@ -95,6 +95,18 @@ fn a_path_that_becomes_slower_is_forgotten_after_two_probes() {
     assert!((rounds.model.rate() - 50_000.0).abs() < 1.0, "{}", rounds.model.rate());
 }
 
+/// A window is whole packets, and what is in flight never reaches the part of one that a ceiling has beyond.
+#[test]
+fn a_flow_that_has_come_down_to_a_few_packets_grows_again() {
+    for ceiling in [4.3, 4.9, 5.9, 7.9, 11.9] {
+        let mut rounds = Rounds::new(800);
+        rounds.pass_until(Phase::Cruise);
+        rounds.model.bounds.ceiling = ceiling;
+        (0..400).for_each(|_| rounds.pass());
+        assert!(rounds.model.window() >= 400, "from {ceiling}: {:?}", rounds.model);
+    }
+}
+
 #[test]
 fn an_application_that_sends_little_neither_ends_startup_nor_slows_it() {
     let mut model = Model::new(32, at(0));
@@ -137,6 +149,9 @@ fn congestion_while_probing_sets_a_ceiling_at_once_and_the_next_probe_waits_long
 #[test]
 fn a_reaction_to_what_proves_to_be_noise_is_taken_back_and_the_probe_goes_on() {
     let mut rounds = Rounds::new(800);
+    rounds.queue = RTT;
+    rounds.pass();
+    rounds.queue = Duration::ZERO;
     rounds.pass_until(Phase::Up);
     rounds.pass();
     rounds.lose(100);
