@@ -63,12 +63,12 @@ impl Core {
         mut turn: MutexGuard<'_, Turn>,
         count: usize,
         binding: Option<&mut Binding<'_>>,
-        now: Instant,
+        mut now: Instant,
     ) {
         let mut out = Outbox::take();
-        // What came while the thread was at the link, or kept from it, came after its last look at the clock (decision 0061).
-        let now = if count > 0 { clock::now() } else { now };
         if count > 0 {
+            // It may have come after the thread looked at the clock: while it was at the link, or kept from it (decision 0061).
+            now = clock::now();
             let Turn { batch, checked, last, .. } = &mut *turn;
             let intake = Intake { packets: batch.drain_joined(), checked, last, binding };
             self.take_in(port, intake, now, &mut out);
