@@ -222,8 +222,13 @@ impl Cluster {
         if listed.is_empty() {
             fit.sort_by_key(|io| (distance(io), io.node));
         }
-        fit.truncate(io_set::MEMBERS_MAX);
         let chosen = own.and_then(|own| own.default_io);
+        // the one that was chosen is kept, however many are nearer
+        let far = fit.iter().skip(io_set::MEMBERS_MAX).position(|io| Some(io.node) == chosen);
+        if let Some(beyond) = far {
+            fit.swap(io_set::MEMBERS_MAX - 1, io_set::MEMBERS_MAX + beyond);
+        }
+        fit.truncate(io_set::MEMBERS_MAX);
         let default = fit.iter().position(|io| Some(io.node) == chosen).unwrap_or_else(|| {
             // Those who have no place in the mesh, or several I/O nodes as near, spread by their numbers.
             let near = fit
@@ -243,12 +248,15 @@ impl Cluster {
         for member in self.iter() {
             self.check_member(member)?;
         }
-        let sides: BTreeMap<NetworkSet, &Member> = self
-            .iter()
-            .filter(|member| member.kind != Kind::Io)
-            .map(|member| (member.networks(), member))
-            .collect();
-        let pairs = sides.values().flat_map(|from| sides.values().map(move |to| (from, to)));
+        // Nodes on the same networks are reached alike, and those of them reach others alike that name the same I/O nodes.
+        let (mut ways, mut ends) = (BTreeMap::new(), BTreeMap::new());
+        for member in self.iter().filter(|member| member.kind != Kind::Io) {
+            ways.entry((member.networks(), &member.io_nodes)).or_insert(member);
+            ends.entry(member.networks()).or_insert(member);
+        }
+        let mut senders: Vec<&Member> = ways.into_values().collect();
+        senders.sort_by_key(|from| from.node);
+        let pairs = senders.into_iter().flat_map(|from| ends.values().map(move |to| (from, to)));
         for (from, to) in pairs {
             let (side, there) = (self.networks_of(from.node), to.networks());
             let is_reached = side.meets(there) || !self.io_nodes_towards(from.node, there).0.is_empty();

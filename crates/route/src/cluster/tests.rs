@@ -143,6 +143,19 @@ fn without_a_list_the_nearest_io_node_is_default() {
 }
 
 /// A way of several I/O nodes is found, and one of more than three is none.
+/// However many I/O nodes there are: a set holds sixteen.
+#[test]
+fn the_chosen_default_is_in_the_set_though_others_are_nearer() {
+    let ios = (1..=20).map(|number| on(Kind::Io, number, &[1, 2]));
+    let chooses = Member { default_io: Some(node(20)), ..on(Kind::Compute, 101, &[1]) };
+    let cluster = cluster(ios.chain([chooses, on(Kind::Compute, 102, &[2]), on(Kind::Compute, 103, &[1])]));
+    cluster.check().unwrap();
+    let (set, default) = towards(&cluster, 101, 102);
+    assert_eq!((set.len(), set[default]), (16, 20));
+    assert_eq!(set[..15], (1..=15).collect::<Vec<_>>());
+    assert_eq!(towards(&cluster, 103, 102).0, (1..=16).collect::<Vec<_>>());
+}
+
 #[test]
 fn packets_are_forwarded_three_times_at_most() {
     let chain = |networks: std::ops::RangeInclusive<usize>| {
@@ -193,6 +206,23 @@ fn what_nodes_say_of_each_other_is_checked() {
     assert_eq!(lonely.to_string().split(';').next(), Some("n1 is an I/O node on one network"));
     let many = refused(&|one| one.io_nodes = vec![node(11); 17]);
     assert_eq!(many.what, Contradiction::TooMany(17));
+}
+
+/// Two nodes on one network, of which one names I/O nodes that do not lead everywhere.
+#[test]
+fn who_has_no_route_is_told_whichever_number_it_has() {
+    for (narrow, free) in [(101, 102), (102, 101)] {
+        let listed = Member { io_nodes: vec![node(2)], ..on(Kind::Compute, narrow, &[2]) };
+        let cluster = cluster([
+            on(Kind::Io, 1, &[1, 2]),
+            on(Kind::Io, 2, &[2, 3]),
+            on(Kind::Compute, 50, &[1]),
+            listed,
+            on(Kind::Compute, free, &[2]),
+        ]);
+        let refused = cluster.check().unwrap_err();
+        assert_eq!((refused.node, refused.what), (node(narrow), Contradiction::NoRoute("n50".to_owned())));
+    }
 }
 
 #[test]
