@@ -156,6 +156,41 @@ fn peers_see_the_address_that_leads_to_them_whoever_had_the_second_socket_before
     });
 }
 
+/// What was connected while the host had one address is no way when it has another.
+#[test]
+fn a_peer_with_the_second_socket_is_reached_from_the_address_that_the_host_has_now() {
+    let setup = [
+        "ip addr add 192.0.2.5/32 dev lo",
+        "ip addr add 192.0.2.9/32 dev lo",
+        "ip route replace local 192.0.2.9 dev lo table local src 192.0.2.5",
+    ];
+    in_namespace(&setup, || {
+        let (mut here, mut there) = (End::new("0.0.0.0:0"), End::new("192.0.2.9:0"));
+        let to = there.link.info().local;
+        let mut talk = |from: &str, rounds| {
+            let from: SocketAddr = format!("{from}:{}", here.link.info().local.port()).parse().unwrap();
+            for round in 0..rounds {
+                here.look();
+                there.look();
+                here.send(to, &[vec![round; 64]]);
+                assert_eq!(there.receive(1), [(from, vec![round; 64])]);
+                there.send(from, &[vec![round; 64]]);
+                assert_eq!(here.receive(1), [(to, vec![round; 64])]);
+            }
+            here.link.poll_fds().len()
+        };
+        assert_eq!(talk("192.0.2.5", 100), 2, "the peer has the second socket");
+        for command in [
+            "ip addr add 192.0.2.6/32 dev lo",
+            "ip route replace local 192.0.2.9 dev lo table local src 192.0.2.6",
+            "ip addr del 192.0.2.5/32 dev lo",
+        ] {
+            assert!(is_done(command), "{command}");
+        }
+        talk("192.0.2.6", 100);
+    });
+}
+
 /// The second socket may be full while the shared one, whose descriptor is told, is not.
 #[test]
 fn who_is_told_to_wait_has_something_to_wait_for_where_a_peer_has_the_second_socket() {
@@ -192,10 +227,8 @@ mod helpers {
                     return weft_skip::skipped!("a network namespace cannot be made ({error}); run as root");
                 }
                 for command in ["ip link set lo up mtu 1500"].iter().chain(commands) {
-                    let mut words = command.split(' ');
-                    match Command::new(words.next().unwrap()).args(words).status() {
-                        Ok(status) if status.success() => {}
-                        other => return weft_skip::skipped!("`{command}` did not work ({other:?})"),
+                    if !is_done(command) {
+                        return weft_skip::skipped!("`{command}` did not work");
                     }
                 }
                 test();
@@ -204,6 +237,11 @@ mod helpers {
                 std::panic::resume_unwind(panic);
             }
         });
+    }
+
+    pub(super) fn is_done(command: &str) -> bool {
+        let mut words = command.split(' ');
+        Command::new(words.next().unwrap()).args(words).status().is_ok_and(|status| status.success())
     }
 
     pub(super) fn udp(home: &str, buffer_bytes: usize) -> Udp {

@@ -10,7 +10,7 @@
 //! delivering to it may come later still: the socket is looked at now and then as long as it exists.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -109,13 +109,8 @@ impl Direct {
         let socket = self.socket.get_or_init(|| open(shared, local, buffer_bytes, peer).ok());
         self.connecting.fetch_add(1, Ordering::Release);
         let Some(socket) = socket else { return };
-        if !is_new && local.ip().is_unspecified() {
-            // The kernel keeps the address, and the interface, that it took for an earlier peer, to whom another may have led.
-            // What comes before the next line is read with its address.
-            let _ = rustix::net::connect_unspec(socket);
-        }
         // A peer that cannot be reached just now does not answer either: the shared socket does.
-        if socket.connect(&options::target(peer, local.is_ipv6()).into()).is_ok() {
+        if is_new || connect(socket, local, peer) {
             *held = Some(peer);
             self.set_mode(mode);
         }
@@ -124,15 +119,21 @@ impl Direct {
     /// Sends the peer back to the shared socket. What lies in this one is still to be read. Where the system does not let
     /// it go, as while the route to the peer is missing, it stays and is sent back another time.
     #[cold]
-    pub(super) fn end(&self, is_v6: bool) {
+    pub(super) fn end(&self, local: SocketAddr) {
         let mut held = self.lock();
         let (Some(Some(socket)), Some(peer)) = (self.socket.get(), *held) else { return };
         self.connecting.fetch_add(1, Ordering::Release);
         let silent = SocketAddr::new(peer.ip(), if peer.port() == 1 { 2 } else { 1 });
-        if socket.connect(&options::target(silent, is_v6).into()).is_ok() {
+        if connect(socket, local, silent) {
             *held = None;
             self.set_mode(Mode::Ending);
         }
+    }
+
+    /// Whether a peer has it for what is sent there.
+    #[inline]
+    pub(super) fn is_used(&self) -> bool {
+        matches!(self.mode(), Mode::On | Mode::Flood)
     }
 
     /// The socket to send to `to` by, for as long as the guard lives.
@@ -141,7 +142,7 @@ impl Direct {
         &self,
         to: SocketAddr,
     ) -> Option<(BorrowedFd<'_>, MutexGuard<'_, Option<SocketAddr>>)> {
-        if !matches!(self.mode(), Mode::On | Mode::Flood) {
+        if !self.is_used() {
             return None;
         }
         let held = self.peer.try_lock().ok()?;
@@ -151,6 +152,25 @@ impl Direct {
 
     fn lock(&self) -> MutexGuard<'_, Option<SocketAddr>> {
         self.peer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Connects the second socket of a link at `local` to another peer.
+fn connect(socket: &Socket, local: SocketAddr, peer: SocketAddr) -> bool {
+    let to = |peer| socket.connect(&options::target(peer, local.is_ipv6()).into()).is_ok();
+    if !local.ip().is_unspecified() {
+        return to(peer);
+    }
+    // The kernel keeps the address, and the interface, that it took for an earlier peer, to whom another may have led, and which this
+    // host may have lost since. What comes before the next line is read with its address.
+    let _ = rustix::net::connect_unspec(socket);
+    // To nobody, if there is no way to the peer: what all peers send would come to a socket that is not connected.
+    to(peer) || {
+        let _ = to(SocketAddr::new(
+            if local.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() },
+            1,
+        ));
+        false
     }
 }
 

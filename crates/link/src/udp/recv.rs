@@ -128,7 +128,7 @@ impl Udp {
     fn end_preference(&self) {
         match self.direct.mode() {
             Mode::Wide => self.end_wide(),
-            Mode::Off | Mode::On | Mode::Flood | Mode::Ending => self.direct.end(self.local.is_ipv6()),
+            Mode::Off | Mode::On | Mode::Flood | Mode::Ending => self.direct.end(self.local),
         }
     }
 
@@ -146,11 +146,11 @@ impl Udp {
         count += of_flood;
         match batch.rhythm.note_flood(of_flood) {
             Flood::GoesOn if batch.rhythm.is_short_of_room() && self.is_narrow => {
-                self.direct.end(self.local.is_ipv6());
+                self.direct.end(self.local);
             }
             Flood::GoesOn => {}
             Flood::Ebbed => self.direct.set_mode(Mode::On),
-            Flood::Over => self.direct.end(self.local.is_ipv6()),
+            Flood::Over => self.direct.end(self.local),
         }
         Ok(count)
     }
@@ -174,7 +174,7 @@ impl Udp {
                 match batch.rhythm.note_direct(self.counters.send_calls.get()) {
                     Next::Stop => {}
                     Next::Flood => self.direct.set_mode(Mode::Flood),
-                    Next::End => self.direct.end(self.local.is_ipv6()),
+                    Next::End => self.direct.end(self.local),
                 }
                 Ok(count)
             }

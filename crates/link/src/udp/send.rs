@@ -120,8 +120,9 @@ impl Udp {
     /// The same, with whatever error it is that it did not leave for.
     fn try_lone(&self, frame: &Frame<'_>, may_be_direct: bool) -> io::Result<usize> {
         let mut sent = self.persist(|| self.send_one(frame, may_be_direct));
-        if may_be_direct && sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
-            // The shared socket may have room, and if not, it is its descriptor that tells when it has again.
+        if may_be_direct && sent.is_err() && self.direct.is_used() {
+            // The shared socket may have room, and if not, it is its descriptor that tells when it has again. And it may have a way from
+            // this host, whose address may be another than when the other was connected.
             sent = self.persist(|| self.send_one(frame, false));
         }
         self.count_sent(1, sent?);

@@ -60,7 +60,7 @@ fn what_comes_to_the_second_socket_after_its_end_is_received_and_wakes_nobody_fo
     send(&there, here.local);
     let second = here.direct.fd().unwrap();
     wait(&[second], None).unwrap();
-    here.direct.end(false);
+    here.direct.end(here.local);
     here.direct.set_mode(Mode::Off);
     assert_eq!(here.direct.mode(), Mode::Off);
     let came: usize = (0..100).map(|_| here.recv(&mut at_here).unwrap()).sum();
