@@ -9,6 +9,7 @@ use weft_proto::State;
 use weft_wire::{Packet, Train};
 
 use crate::binding::Binding;
+use crate::clock;
 use crate::core::Core;
 use crate::outbox::Outbox;
 use crate::slot::{Guard, Live, Slot};
@@ -167,17 +168,23 @@ impl Core {
         true
     }
 
-    /// Hands the packets that others left at the busy slot to the machine.
+    /// Hands the packets that others left at the busy slot to the machine. Returns the time, which is `now` if there were none.
     #[inline]
     pub(crate) fn drain_backlog(
         &self,
         slot: &Arc<Slot>,
         live: &mut Guard<'_>,
-        now: Instant,
+        mut now: Instant,
         out: &mut Outbox,
-    ) {
+    ) -> Instant {
         while let Some((mut train, from)) = live.next_deferred() {
+            // It may have come after this thread looked at the clock and took the slot (decision 0061).
+            now = clock::now();
             self.handle(slot, live, &mut train, from, None, now, out);
         }
+        now
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

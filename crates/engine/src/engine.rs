@@ -237,9 +237,9 @@ impl Engine {
     }
 
     /// Threads of a scheduler may be in a turn, or at rest. They leave at once, and with the last one the links are closed.
-    fn wait_for_drivers(&self) {
+    fn wait_for_drivers(&self, own: usize) {
         let deadline = clock::now() + DRIVERS_PATIENCE;
-        while Arc::strong_count(&self.core) > 1 && clock::now() < deadline {
+        while Arc::strong_count(&self.core) > 1 + own && clock::now() < deadline {
             self.core.ports.iter().for_each(|port| port.signal().raise());
             std::thread::sleep(Duration::from_micros(50));
         }
@@ -265,11 +265,17 @@ impl Drop for Engine {
             port.signal().raise();
             port.call_service();
         }
+        let mut own = 0;
         for thread in self.threads.lock().drain(..) {
+            if thread.thread().id() == std::thread::current().id() {
+                // What it called, a task say, had the last handle. It ends when that returns.
+                own = 1;
+                continue;
+            }
             // A thread that panicked has said so already.
             let _ = thread.join();
         }
-        self.wait_for_drivers();
+        self.wait_for_drivers(own);
         // Slots know listeners and the table knows slots: take them apart.
         for slot in self.core.slots() {
             let mut live = slot.lock();

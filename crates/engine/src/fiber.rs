@@ -16,7 +16,7 @@ use weft_sync::scheduler::{Awaited, Driver, Scheduler, Sleeper, Wait};
 
 use crate::clock;
 use crate::core::Core;
-use crate::port::Port;
+use crate::port::{LEADERS_PAUSE, Port, TURNS_AWAITED};
 use crate::progress::Condition;
 use crate::runner::Runner;
 use crate::waiters::{Interest, Waiters};
@@ -104,14 +104,23 @@ impl Core {
             port.unfollow(ticket)
         });
         let Some(lead) = lead else { return };
+        let mut kept_out = 0;
         loop {
-            self.try_turn(port, Runner::User, clock::now());
+            let taken = self.try_turn(port, Runner::User, clock::now());
+            kept_out = if taken.is_some() { 0 } else { kept_out + 1 };
             let now = clock::now();
             if is_called() || until.is_some_and(|until| now >= until) {
                 return;
             }
-            self.settle_timers(port, now);
-            lead.sleep(now, until, is_called);
+            match kept_out {
+                0 => {
+                    self.settle_timers(port, now);
+                    lead.sleep(now, until, is_called);
+                }
+                // As for a thread that leads: the link stays readable, and to sleep on it takes no time.
+                1..=TURNS_AWAITED => std::thread::yield_now(),
+                _ => lead.pause(LEADERS_PAUSE, now, until),
+            }
         }
     }
 }

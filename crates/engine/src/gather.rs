@@ -205,9 +205,10 @@ impl Core {
         }
         self.finish(port, &mut out);
         out.put_back();
-        if !is_watching(port, now) {
-            // The burst is over: nobody is listed, and the next one lists itself anew.
-            port.gathering.lock().retain(|slot| {
+        let mut listed = port.gathering.lock();
+        if !is_watching(port, now) || listed.len() > LISTED_MAX {
+            // The burst is over, or others keep it up: nobody is listed for whom nothing gathers, and the next one lists itself anew.
+            listed.retain(|slot| {
                 slot.gathering_since
                     .compare_exchange(LISTED, 0, Ordering::Relaxed, Ordering::Relaxed)
                     .is_err()
@@ -218,6 +219,8 @@ impl Core {
 
 /// In the port's list, with nothing gathered at present.
 pub(crate) const LISTED: u64 = 1;
+/// So many may be in it while a burst goes on, whether anything gathers for them or not.
+const LISTED_MAX: usize = 64;
 
 impl Live {
     /// New data of the stream waits for so much; see [`Connection::cork`](weft_proto::Connection::cork).
@@ -258,5 +261,28 @@ impl Slot {
     fn has_gathered_for(&self, now: Instant, time: Duration) -> bool {
         let since = self.gathering_since.load(Ordering::Relaxed);
         since > LISTED && now - Instant::from_nanos(since) >= time
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::conversation::Conversation;
+
+    /// Connections that end while others keep a burst up are not kept for it.
+    #[test]
+    fn a_burst_that_goes_on_lists_few_for_whom_nothing_gathers() {
+        let Conversation { here, asks, .. } = Conversation::open();
+        let (core, port) = (here.core(), here.core().port(0));
+        for _ in 0..10 * LISTED_MAX {
+            let now = clock::now();
+            port.watches_gathering_until.store(u64::MAX, Ordering::Relaxed);
+            asks.gathering_since.store(0, Ordering::Relaxed);
+            list(port, &asks, now);
+            asks.gathering_since.store(LISTED, Ordering::Relaxed);
+            core.flush_gathered(port, now);
+        }
+        let listed = port.gathering.lock().len();
+        assert!(listed <= LISTED_MAX, "{listed} times");
     }
 }

@@ -186,11 +186,11 @@ impl Core {
                 Intake { packets: packets.drain(..), checked: &mut checked, last: &mut None, binding: None };
             self.take_in(port, intake, clock::now(), out);
             self.finish(port, out);
-            // A lane that never runs dry must not keep those asleep for whom something came. Who is woken here and runs a turn
-            // finds the lane held, and goes on.
-            out.give_wakes();
             lanes.waiting.fetch_sub(count, Ordering::Release);
             worked += count;
+            // A lane that never runs dry must not keep those asleep for whom something came. Who is woken here and runs a turn
+            // finds the lane held, and goes on. Behind the count, as a waker is the user's code and may fail.
+            out.give_wakes();
         }
     }
 }

@@ -25,7 +25,7 @@ impl Core {
     /// Drains all outputs of a connection into the outbox. The caller holds the lock, and then calls [`Core::unlock`] and
     /// [`Core::finish`].
     pub(crate) fn pump(&self, slot: &Arc<Slot>, live: &mut Guard<'_>, now: Instant, out: &mut Outbox) {
-        self.drain_backlog(slot, live, now, out);
+        let now = self.drain_backlog(slot, live, now, out);
         let live_now = &mut **live;
         self.count_messages(live_now, now);
         if let Some(side) = &live_now.side

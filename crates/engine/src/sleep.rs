@@ -29,12 +29,9 @@ use weft_sync::{Parker, SpinLock, Unparker};
 use crate::clock;
 use crate::core::Core;
 use crate::outbox::wakes_given;
-use crate::port::{LEADERS_PAUSE, Lead, Port, Reliance, Signal};
+use crate::port::{LEADERS_PAUSE, Lead, Port, Reliance, Signal, TURNS_AWAITED};
 use crate::progress::Wait;
 use crate::runner::Runner;
-
-/// So many turns of others in a row may be in a leader's way before it pauses: they are long, or whoever runs one has lost its processor.
-const TURNS_AWAITED: u32 = 2;
 
 /// Wakes a blocked thread, wherever it sleeps.
 struct ThreadWaker {
@@ -139,8 +136,9 @@ impl Core {
             let Err(kept) = given else { return };
             lead = kept;
 
-            sleeper.register(wait);
+            // In this order: who finds the waker raises the signal.
             sleeper.heed(Some(port.signal()));
+            sleeper.register(wait);
             let now = clock::now();
             let is_over = wait.outcome(now).is_some();
             if !is_over {

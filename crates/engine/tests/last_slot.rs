@@ -1,7 +1,9 @@
-//! A port remembers the connection of its last packet, so that the next needs no look-up; and no longer than that is there.
+//! A port remembers the connection of its last packet, so that the next needs no look-up; and no longer than that is there. An engine
+//! ends with its last handle, wherever that goes.
 #![cfg(not(loom))]
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak, mpsc};
+use std::task::{Context, Poll, Wake};
 use std::time::Duration;
 
 use weft_base::{Port, Service};
@@ -88,4 +90,40 @@ fn a_packet_of_the_same_flow_goes_to_the_connection_that_has_it_now() {
         assert!(ends.server.wait(&there, Interest::Closed, Some(ends.server.now() + LIMIT)));
         end(&ends.server, there);
     }
+}
+
+/// Has the last handle of an engine, and lets go of it when it is woken.
+struct Last {
+    engine: Mutex<Option<Engine>>,
+    ended: mpsc::Sender<Option<String>>,
+}
+
+impl Wake for Last {
+    fn wake(self: Arc<Self>) {
+        let engine = self.engine.lock().unwrap().take();
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(engine)))
+            .map(|()| self.ended.send(std::thread::current().name().map(str::to_owned)));
+    }
+}
+
+/// A task may be polled, and end, where it is woken.
+#[test]
+fn a_thread_of_an_engine_may_end_it() {
+    let Ends { client, server, listening } = Ends::new();
+    let there = Target { node: Some(server.node()), at: Some(server.underlay()), port: Port::ECHO };
+    let here = client.connect(there, None, config(&client), Gather::Off).unwrap();
+    assert!(client.wait(&here, Interest::Connected, Some(client.now() + LIMIT)));
+    assert!(server.wait_accept(&listening, Some(server.now() + LIMIT)));
+    let there = server.accept(&listening).unwrap();
+    let (ended, end) = mpsc::channel();
+    let last = Arc::new(Last { engine: Mutex::new(None), ended });
+    let waker = last.clone().into();
+    assert_eq!(
+        server.poll_ready(&there, Interest::Readable, &mut Context::from_waker(&waker)),
+        Poll::Pending
+    );
+    *last.engine.lock().unwrap() = Some(server);
+    client.send(&here, b"a message").unwrap();
+    let thread = end.recv_timeout(LIMIT).expect("an end of the engine");
+    assert_eq!(thread.as_deref(), Some("weft-0"), "nobody else was there to take the message in");
 }

@@ -270,8 +270,8 @@ impl Engine {
     /// Locks the slot, does something to its connection, and sends what comes of it.
     pub(super) fn operate<T>(&self, slot: &Arc<Slot>, operation: impl FnOnce(&mut Live, Instant) -> T) -> T {
         let core = &*self.core;
-        let now = clock::now();
         let mut live = slot.lock();
+        let now = clock::now();
         let outcome = operation(&mut live, now);
         live.set_cork(0);
         core.work(core.port(slot.home()), slot, live, now);

@@ -20,6 +20,7 @@ use crate::random;
 use crate::reset;
 use crate::runner::Runner;
 use crate::slot::Slot;
+use crate::table::InsertError;
 use crate::waiters::Interest;
 use crate::window::Window;
 
@@ -162,7 +163,11 @@ impl Engine {
             }
             let secret = reset::secret().map_err(ConnectError::System)?;
             let fresh = Arc::new(slot(Connection::connect(clock::now(), flow, config.clone(), secret)));
-            Ok(self.core.table.insert(fresh.clone()).is_ok().then_some(fresh))
+            match self.core.table.insert(fresh.clone()) {
+                Ok(()) => Ok(Some(fresh)),
+                Err(InsertError::Occupied) => Ok(None),
+                Err(InsertError::Full) => Err(ConnectError::NoRoom),
+            }
         };
         if let Some(port) = local {
             let own = Address { node, port };

@@ -30,6 +30,8 @@ use crate::clock;
 /// How long a leader pauses that another thread's turn is in the way of, about as long as a turn of full packets is; the system makes
 /// more of it.
 pub(crate) const LEADERS_PAUSE: Duration = Duration::from_micros(50);
+/// So many turns of others in a row may be in a leader's way before it pauses: they are long, or whoever runs one has lost its processor.
+pub(crate) const TURNS_AWAITED: u32 = 2;
 /// A leader that has woken others for what they wait for so often, and has got nothing itself, has no use for the lead.
 const RELAYS: u32 = 4;
 /// Descriptors that a leader sleeps on without memory from the heap: two of the port, and the link's.

@@ -35,7 +35,7 @@ use alarm::Alarm;
 pub(crate) use alarm::SOON;
 use attended::Attended;
 use lead::Leadership;
-pub(crate) use lead::{LEADERS_PAUSE, Lead};
+pub(crate) use lead::{LEADERS_PAUSE, Lead, TURNS_AWAITED};
 pub(crate) use reliance::Reliance;
 pub(crate) use signal::Signal;
 
