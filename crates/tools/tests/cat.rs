@@ -134,6 +134,42 @@ fn a_service_of_the_cluster_is_a_port_also_where_one_listens() {
     }
 }
 
+/// Also at hosts that the file does not name, and where the user says how they are reached.
+#[test]
+fn a_service_of_the_cluster_is_a_port_at_other_hosts_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("cluster.toml");
+    let other = "[[node]]\nname = \"other\"\nnumber = 1\nat = \"203.0.113.2\"\n";
+    fs::write(&file, format!("mode = \"open\"\n[services]\nstorage = 2000\n{other}")).unwrap();
+    let server = Server::start(&["cat", "--listen", "2000", "--echo"]);
+    let more = ["--cluster", file.to_str().unwrap(), "--wait", "200ms"];
+    let done = weft_until(&client(&server, "localhost:storage", &more), b"hello", 5);
+    assert_eq!((done.code, done.out.as_str()), (0, "hello"), "{done:?}");
+}
+
+#[test]
+fn a_listener_that_stays_gives_its_input_to_the_connection_that_is_there() {
+    let mut server = Server::start(&["cat", "--listen", "0", "--keep"]);
+    let target = server.target();
+    let words =
+        client(&server, &target, &["--wait", "100ms"]).into_iter().map(str::to_owned).collect::<Vec<_>>();
+    let words = words.iter().map(String::as_str).collect::<Vec<_>>();
+    for round in 0..3 {
+        let done = weft_with(&words, b"first");
+        assert_eq!((done.code, done.out.as_str()), (0, ""), "{done:?}");
+        server.event("connected");
+        server.event("closed");
+        let second = thread::scope(|scope| {
+            let second = scope.spawn(|| weft_until(&words, b"second", 6));
+            server.event("connected");
+            server.say(format!("line{round}\n").as_bytes());
+            server.event("closed");
+            second.join().unwrap()
+        });
+        assert_eq!((second.code, second.out), (0, format!("line{round}\n")));
+    }
+}
+
 #[test]
 fn packets_are_recorded_and_traced() {
     let dir = tempfile::tempdir().unwrap();

@@ -121,6 +121,20 @@ fn losses_show_in_the_figures() {
     assert_eq!(number(&json, "to_server.received_bytes"), 3.0 * 1_048_576.0);
 }
 
+/// One of 256 messages looks at the clock, and those that come behind the last one that did count with their time.
+#[test]
+fn datagrams_that_are_slow_to_come_are_as_slow_in_the_sum_as_in_the_intervals() {
+    let more = ["--port", "0", "--congestion", "fixed:1", "--fault", "delay=1ms"];
+    let server = Server::start(&[&["perf", "--server"], &more[..]].concat());
+    let bytes = (511 * 1444).to_string();
+    let done = perf(&server, &["--datagram", "--reverse", "--size", "1444", "--bytes", &bytes]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let json = done.json();
+    let end = number(json["intervals"].as_array().unwrap().last().unwrap(), "to_seconds");
+    let rate = number(&json, "to_client.received_bits_per_second");
+    assert!(end > 0.5 && rate < 511.0 * 1444.0 * 8.0 / (end - 0.15), "{rate} in {end} s: {json}");
+}
+
 #[test]
 fn people_get_lines_and_a_summary() {
     let server = server();

@@ -22,6 +22,7 @@ fn a_wrong_command_line_has_a_code_of_its_own_and_says_what_is_wrong() {
         (&["ping", "host", "--timeout", "0"], "\"0\" is no time to wait"),
         (&["ping", "host", "--io-probe", "0"], "\"0\" is no time to wait"),
         (&["perf", "host", "--time", "0"], "\"0\" is no time to wait"),
+        (&["perf", "host", "--time", "500us"], "less than a millisecond"),
         (&["perf", "host", "--interval", "0"], "\"0\" is no time to wait"),
         (&["perf", "host", "--bytes", "0"], "\"0\" is nothing to send"),
         (&["stat", "--watch", "0"], "\"0\" is no time to wait"),

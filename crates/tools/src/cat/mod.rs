@@ -1,5 +1,6 @@
 //! `weft cat`: standard input and output over a connection.
 
+mod input;
 mod pump;
 
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use crate::recv::Listening;
 use crate::target::Target;
 use crate::units::{parse_bytes, parse_duration};
 use crate::{echo, say, signal};
-use pump::{Framing, Pump};
+use input::{Framing, Input};
+use pump::Pump;
 
 /// Connect standard input and output to another node
 ///
@@ -149,7 +151,7 @@ fn connect(args: &Args, target: &Target) -> Result<(), Failure> {
         let next = if args.datagram { "leave --datagram out" } else { "give --datagram" };
         Failure { next: next.to_owned(), ..failure }
     })?;
-    let result = converse(args, &socket);
+    let result = converse(args, &socket, &Arc::new(Input::new(args.framing())));
     local.shutdown();
     result
 }
@@ -177,10 +179,11 @@ fn listen(args: &Args, port: &ListenPort) -> Result<(), Failure> {
         });
         return Ok(());
     }
+    let input = Arc::new(Input::new(args.framing()));
     let mut result = Ok(());
     loop {
         let socket = listener.accept().map_err(|error| net::accept_failure(&error))?;
-        if let Err(failure) = std::mem::replace(&mut result, converse(args, &socket)) {
+        if let Err(failure) = std::mem::replace(&mut result, converse(args, &socket, &input)) {
             say::failure(&failure);
         }
         if !args.keep {
@@ -201,14 +204,20 @@ fn announce(args: &Args, local: &LocalNode, listener: &Listener) {
 }
 
 /// Speaks over one connection until it ends, and says how.
-fn converse(args: &Args, socket: &Socket) -> Result<(), Failure> {
+fn converse(args: &Args, socket: &Socket, input: &Arc<Input>) -> Result<(), Failure> {
     let peer = socket.peer_address().to_string();
     let underlay = UnderlayText(socket.peer_underlay()).to_string();
     let connected = Event::Connected { peer: peer.clone(), underlay: underlay.clone() };
     args.tell(&connected, &format!("connected with {underlay}, node and port {peer}"));
-    let pump = Arc::new(Pump::new(socket.clone(), args.framing(), args.wait));
-    let spoken = pump.run();
+    let pump = Arc::new(Pump::new(socket.clone(), input.clone(), args.wait));
+    let (spoken, sender) = pump.run();
     let closed = socket.close();
+    if args.keep
+        && let Some(sender) = sender
+    {
+        // What it did not send is for the next connection.
+        let _ = sender.join();
+    }
     let stats = serde_json::from_str(&socket.stats().to_json()).unwrap_or_default();
     match (spoken, closed) {
         (Ok(()), Ok(result)) => {

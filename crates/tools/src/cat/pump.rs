@@ -1,34 +1,22 @@
 //! Two directions over one connection: standard input to it, and from it to standard output.
 
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use weft_socket::{CloseResult, RecvError, SendError, Socket};
 
+use super::input::{Framing, Input, Next};
 use crate::exit::Failure;
 use crate::net;
 
-/// Bytes moved at a time in a stream.
-const BUFFER_BYTES: usize = 128 << 10;
 /// How often the receiving direction looks whether the input has ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What a message is on standard input and output.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Framing {
-    /// There are no messages.
-    Stream,
-    /// A line, without its line feed.
-    Lines,
-    /// So many bytes; the last one may be shorter.
-    Blocks(usize),
-}
-
 /// How far standard input is.
-mod input {
+mod state {
     pub(super) const OPEN: u8 = 0;
     /// It ended without a byte: this end only listens.
     pub(super) const EMPTY: u8 = 1;
@@ -40,19 +28,29 @@ mod input {
 
 pub(super) struct Pump {
     socket: Socket,
-    framing: Framing,
+    input: Arc<Input>,
     wait: Duration,
-    input: AtomicU8,
+    /// How far the input is.
+    state: AtomicU8,
     /// What first kept this end from sending all of standard input.
     unsent: OnceLock<Failure>,
     /// Whether somebody still reads standard output.
     is_read: AtomicBool,
+    /// Nothing is sent any more.
+    is_over: AtomicBool,
 }
 
 impl Pump {
-    pub(super) fn new(socket: Socket, framing: Framing, wait: Duration) -> Self {
-        let input = AtomicU8::new(input::OPEN);
-        Self { socket, framing, wait, input, unsent: OnceLock::new(), is_read: AtomicBool::new(true) }
+    pub(super) fn new(socket: Socket, input: Arc<Input>, wait: Duration) -> Self {
+        Self {
+            socket,
+            input,
+            wait,
+            state: AtomicU8::new(state::OPEN),
+            unsent: OnceLock::new(),
+            is_read: AtomicBool::new(true),
+            is_over: AtomicBool::new(false),
+        }
     }
 
     /// What the close of the connection tells that was lost, as a sentence.
@@ -70,89 +68,70 @@ impl Pump {
         })
     }
 
-    /// Moves both directions until the peer closes, or the input has ended and the peer is silent.
-    pub(super) fn run(self: &Arc<Self>) -> Result<(), Failure> {
+    /// Moves both directions until the peer closes, or the input has ended and the peer is silent. The second result is the thread that
+    /// sends, which ends when the socket is closed.
+    pub(super) fn run(self: &Arc<Self>) -> (Result<(), Failure>, Option<JoinHandle<()>>) {
         let sender = self.clone();
-        // A thread that reads a terminal cannot be stopped; it ends with the process.
-        let spawned = thread::Builder::new().name("weft-cat-input".into()).spawn(move || sender.send_all());
-        spawned.map_err(|error| Failure::thread(&error))?;
-        self.receive_all()?;
-        self.unsent.get().map_or(Ok(()), |failure| Err(failure.clone()))
+        let spawn = || thread::Builder::new().name("weft-cat-send".into()).spawn(move || sender.send_all());
+        let spawned = self.input.open().and_then(|()| spawn().map_err(|error| Failure::thread(&error)));
+        let sender = match spawned {
+            Ok(sender) => sender,
+            Err(failure) => return (Err(failure), None),
+        };
+        let received = self.receive_all();
+        self.is_over.store(true, Ordering::Release);
+        let all = received.and_then(|()| self.unsent.get().map_or(Ok(()), |failure| Err(failure.clone())));
+        (all, Some(sender))
     }
 
     fn send_all(&self) {
-        let mut stdin = io::stdin().lock();
-        let sent = match self.framing {
-            Framing::Stream => self.send_pieces(&mut stdin, BUFFER_BYTES, false),
-            Framing::Lines => self.send_lines(&mut stdin),
-            Framing::Blocks(bytes) => self.send_pieces(&mut stdin, bytes, true),
-        };
-        let state = match sent {
-            Ok(true) => input::ENDED,
-            Ok(false) => input::EMPTY,
-            Err(InputError::Send) => input::FAILED,
-            Err(InputError::Read(error)) => self.end_unsent(Failure::source("standard input", &error)),
-            Err(InputError::Refused(error)) => self.end_unsent(net::send_failure(&error)),
+        let mut any = false;
+        let state = loop {
+            match self.input.next(&self.is_over) {
+                Next::Piece(piece) => match self.send(&piece) {
+                    Ok(()) => any = true,
+                    Err((rest, error)) => {
+                        self.input.give_back(piece[rest..].to_vec());
+                        let is_refused = matches!(error, SendError::TimedOut(_));
+                        break if is_refused {
+                            self.end_unsent(net::send_failure(&error))
+                        } else {
+                            state::FAILED
+                        };
+                    }
+                },
+                Next::Nothing if self.is_over.load(Ordering::Acquire) => break state::FAILED,
+                Next::Nothing => {}
+                Next::End => break if any { state::ENDED } else { state::EMPTY },
+                Next::Failed(error) => break self.end_unsent(Failure::source("standard input", &error)),
+            }
         };
         self.socket.flush();
-        self.input.store(state, Ordering::Release);
+        self.state.store(state, Ordering::Release);
     }
 
     /// What was sent before goes its way; that there was more is told in the end.
     fn end_unsent(&self, failure: Failure) -> u8 {
         let _ = self.unsent.set(failure);
-        input::ENDED
+        state::ENDED
     }
 
-    /// Sends pieces of at most `bytes`; `whole` fills each of them but the last. Whether anything was sent.
-    fn send_pieces(&self, stdin: &mut impl Read, bytes: usize, whole: bool) -> Result<bool, InputError> {
-        let mut buffer = vec![0; bytes];
-        let mut any = false;
+    /// Sends a whole message, or all of a stream's bytes. A message that is too long is told in the end.
+    ///
+    /// # Errors
+    /// How much was sent when the connection was gone, or took no more in time.
+    fn send(&self, piece: &[u8]) -> Result<(), (usize, SendError)> {
+        let mut from = 0;
         loop {
-            let mut len = stdin.read(&mut buffer).map_err(InputError::Read)?;
-            while whole && len > 0 && len < bytes {
-                match stdin.read(&mut buffer[len..]).map_err(InputError::Read)? {
-                    0 => break,
-                    more => len += more,
-                }
-            }
-            if len == 0 {
-                return Ok(any);
-            }
-            self.send(&buffer[..len])?;
-            any = true;
-        }
-    }
-
-    fn send_lines(&self, stdin: &mut impl BufRead) -> Result<bool, InputError> {
-        let mut line = Vec::new();
-        let mut any = false;
-        loop {
-            line.clear();
-            if stdin.read_until(b'\n', &mut line).map_err(InputError::Read)? == 0 {
-                return Ok(any);
-            }
-            if line.last() == Some(&b'\n') {
-                line.pop();
-            }
-            self.send(&line)?;
-            any = true;
-        }
-    }
-
-    /// Sends a whole message, or all of a stream's bytes.
-    fn send(&self, mut data: &[u8]) -> Result<(), InputError> {
-        loop {
-            match self.socket.send(data) {
+            match self.socket.send(&piece[from..]) {
                 // The send time-out passed in the midst of a stream: the next call tells whether it goes on.
-                Ok(sent) if sent < data.len() => data = &data[sent..],
+                Ok(sent) if from + sent < piece.len() => from += sent,
                 Ok(_) => return Ok(()),
                 Err(error @ SendError::TooLong { .. }) => {
                     let _ = self.unsent.set(net::send_failure(&error));
                     return Ok(());
                 }
-                Err(error @ SendError::TimedOut(_)) => return Err(InputError::Refused(error)),
-                Err(_) => return Err(InputError::Send),
+                Err(error) => return Err((from, error)),
             }
         }
     }
@@ -184,7 +163,7 @@ impl Pump {
 
     /// Whether the input has ended, and the other end has acknowledged all of it.
     fn has_said_all(&self) -> bool {
-        if self.input.load(Ordering::Acquire) != input::ENDED {
+        if self.state.load(Ordering::Acquire) != state::ENDED {
             return false;
         }
         let stats = self.socket.stats();
@@ -202,7 +181,9 @@ impl Pump {
             .parts()
             .iter()
             .try_for_each(|part| stdout.write_all(part))
-            .and_then(|()| if self.framing == Framing::Lines { stdout.write_all(b"\n") } else { Ok(()) })
+            .and_then(
+                |()| if self.input.framing() == Framing::Lines { stdout.write_all(b"\n") } else { Ok(()) },
+            )
             .and_then(|()| stdout.flush());
         Ok(match written {
             Ok(()) => Moved::Message,
@@ -221,13 +202,4 @@ enum Moved {
     /// The peer has closed, or nobody reads standard output any more, as behind `| head`.
     End,
     Unwritten(io::Error),
-}
-
-enum InputError {
-    /// Standard input failed.
-    Read(io::Error),
-    /// The socket took no more in time; the connection lives.
-    Refused(SendError),
-    /// The connection is gone.
-    Send,
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use weft_base::{NodeId, Port};
 use weft_route::{Cluster, ClusterFile, Member, Mode, Name, PortText, Underlay, UnknownNode, WhichError};
-use weft_socket::{Address, LoadError, OpenError, Target as SocketTarget, load_cluster, own_node};
+use weft_socket::{Address, LoadError, OpenError, load_cluster, own_node};
 
 use super::{NodeFlags, told};
 use crate::exit::{Code, Failure, cause};
@@ -177,7 +177,7 @@ impl ThisCluster {
         }
     }
 
-    /// The node and port that `target` names, and where the node is reached; `None` if it may be named otherwise.
+    /// The node and port that `target` names, and where the node is reached; `None` if this names no node that the file has.
     ///
     /// # Errors
     /// [`Code::UnknownHost`] for what no file that is strict names.
@@ -185,13 +185,13 @@ impl ThisCluster {
         &self,
         target: &Target,
         default_port: Port,
-    ) -> Result<Option<(SocketTarget, SocketAddr)>, Failure> {
+    ) -> Result<Option<(Address, SocketAddr)>, Failure> {
         let port = port_of(&self.file.cluster, target.port.as_ref(), default_port)?;
         match self.file.cluster.member(&target.host) {
             Ok(member) => {
                 let Underlay::Udp(at) =
                     member.at.first().map_or(Underlay::Udp(([0; 4], 0).into()), |first| first.at);
-                Ok(Some((Address { node: member.node, port }.into(), at)))
+                Ok(Some((Address { node: member.node, port }, at)))
             }
             Err(_) if self.file.mode == Mode::Open => Ok(None),
             Err(unknown) => Err(self.unknown(&unknown)),

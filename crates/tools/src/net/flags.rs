@@ -129,7 +129,7 @@ pub struct PeerFlags {
 
 impl PeerFlags {
     /// The end that `target` names and its underlay address, such as the link of `node` reaches; `default_port` where it names no
-    /// port.
+    /// port, and the services of `cluster` where it names one.
     ///
     /// # Errors
     /// [`crate::exit::Code::UnknownHost`].
@@ -138,7 +138,9 @@ impl PeerFlags {
         target: &Target,
         default_port: Port,
         node: &NodeFlags,
+        cluster: &Cluster,
     ) -> Result<(SocketTarget, SocketAddr), Failure> {
+        let port = port_of(cluster, target.port.as_ref(), default_port)?;
         let at = match self.peer_underlay {
             Some(at) => at,
             None => match node.link {
@@ -146,7 +148,6 @@ impl PeerFlags {
                 LinkChoice::Packet(_) => ethernet(&target.host)?,
             },
         };
-        let port = port_of(&Cluster::default(), target.port.as_ref(), default_port)?;
         let peer = match self.peer_node {
             Some(node) => (Address { node, port }, at).into(),
             None => (at, port).into(),

@@ -36,16 +36,21 @@ pub fn reach(
 ) -> Result<Reached, Failure> {
     let named = ThisCluster::named(&node.cluster)?;
     let job = if named.is_none() { node.job()? } else { None };
+    let nobody = Cluster::default();
     let Some(job) = job else {
         let cluster = if named.is_some() { named } else { ThisCluster::of_host(&node.cluster)? };
-        let is_told = peer.peer_node.is_some() || peer.peer_underlay.is_some();
-        if let Some(cluster) = &cluster
-            && let Some((peer, at)) = cluster.find(target, default_port)?.filter(|_| !is_told)
-        {
-            let local = LocalNode::open_in(node, Role::Client(at.ip()), command, Some(cluster))?;
-            return Ok(Reached { local, peer, at });
-        }
-        let (peer, at) = peer.target(target, default_port, node).map_err(|failure| hint(failure, target))?;
+        // Whoever is told where the other end is need not find it in the file.
+        let found = match &cluster {
+            Some(cluster) if peer.peer_underlay.is_none() => cluster.find(target, default_port)?,
+            Some(_) | None => None,
+        };
+        let (peer, at) = match (found, peer.peer_node) {
+            (Some((address, at)), None) => (address.into(), at),
+            (Some((address, at)), Some(node)) => ((Address { node, ..address }, at).into(), at),
+            (None, _) => peer
+                .target(target, default_port, node, cluster.as_ref().map_or(&nobody, |it| &it.file.cluster))
+                .map_err(|failure| hint(failure, target))?,
+        };
         let local = LocalNode::open_in(node, Role::Client(at.ip()), command, cluster.as_ref())?;
         return Ok(Reached { local, peer, at });
     };
@@ -57,12 +62,12 @@ pub fn reach(
     let places = local.join()?;
     let is_told = peer.peer_node.is_some() || peer.peer_underlay.is_some();
     if let Some(place) = find(&places, target)?.filter(|_| !is_told) {
-        let port = port_of(&Cluster::default(), target.port.as_ref(), default_port)?;
+        let port = port_of(&nobody, target.port.as_ref(), default_port)?;
         let address = Address { node: place.node, port };
         return Ok(Reached { local, peer: (address, place.at).into(), at: place.at });
     }
     let bound = NodeFlags { bind: Some(local.node.underlay()), ..node.clone() };
-    let (peer, at) = peer.target(target, default_port, &bound)?;
+    let (peer, at) = peer.target(target, default_port, &bound, &nobody)?;
     Ok(Reached { local, peer, at })
 }
 

@@ -150,7 +150,7 @@ impl Client<'_> {
         test.note_end(&flows[0].socket.stats());
         stop.store(true, Ordering::Relaxed);
         let sent: Vec<(u64, Option<String>)> = flows.iter_mut().map(Flow::finish_sending).collect();
-        let cpu = CpuTime::now().since(cpu_before, started_at.elapsed());
+        let elapsed = started_at.elapsed();
         tell(&mut control, &Finish { sent_bytes: sent.iter().map(|(bytes, _)| *bytes).collect() })
             .map_err(strange)?;
         let there: Results = hear(&mut control).map_err(strange)?;
@@ -167,6 +167,8 @@ impl Client<'_> {
                 result
             })
             .collect();
+        // with the work for what was under way at the end
+        let cpu = CpuTime::now().since(cpu_before, elapsed);
         Ok(Report::new(test, intervals, Results { cpu, connections }, there))
     }
 

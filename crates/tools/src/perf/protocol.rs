@@ -140,6 +140,9 @@ impl Request {
                 "messages of {} bytes, where 1 to {SIZE_BYTES_MAX} are possible",
                 self.size_bytes
             )),
+            _ if self.bytes.is_none() && self.time_ms == 0 => {
+                Err("less than a millisecond, in which nothing can be measured".to_owned())
+            }
             _ => Ok(()),
         }
     }

@@ -211,7 +211,7 @@ impl Server {
         let finish = hear::<Finish>(&mut control);
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         let finish = finish?;
-        let cpu = CpuTime::now().since(cpu_before, started_at.elapsed());
+        let elapsed = started_at.elapsed();
         let expected = finish.sent_bytes.iter().chain(std::iter::repeat(&0));
         flows.iter().zip(expected).for_each(|(flow, &bytes)| flow.expect(bytes));
         let connections = flows
@@ -222,6 +222,8 @@ impl Server {
                 flow.result(send_error.or(receive_error))
             })
             .collect();
+        // What was under way at the end is among the bytes, so its work is in the processor time.
+        let cpu = CpuTime::now().since(cpu_before, elapsed);
         let results = Results { cpu, connections };
         tell(&mut control, &results)?;
         let (sent_bytes, received_bytes) = super::report::totals(&results.connections);

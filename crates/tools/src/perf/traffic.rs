@@ -48,9 +48,9 @@ impl Count {
         self.messages.load(Ordering::Relaxed)
     }
 
-    fn mark(&self, started_at: Instant) {
-        let elapsed = u64::try_from(started_at.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.last_ns.store(elapsed, Ordering::Relaxed);
+    /// The last operation was so long after the start.
+    fn mark(&self, elapsed: Duration) {
+        self.last_ns.store(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     fn seconds(&self) -> f64 {
@@ -215,7 +215,7 @@ impl Sending {
             }
         };
         self.socket.flush();
-        self.count.mark(started_at);
+        self.count.mark(started_at.elapsed());
         error
     }
 
@@ -239,7 +239,8 @@ impl Receiving {
     fn run(&self, started_at: Instant) -> Option<String> {
         let is_stream = self.socket.service() == Service::Stream;
         let mut buffer = Memory::new(if is_stream { self.size.max(STREAM_BUFFER_BYTES) } else { self.size });
-        let mut heard_at = Instant::now();
+        // When something came last, if that is more than the count says.
+        let (mut heard_at, mut is_marked) = (Instant::now(), true);
         loop {
             // What was sent is known only at the end; the counter is compared when nothing comes any more.
             let received = if self.takes {
@@ -248,21 +249,26 @@ impl Receiving {
                 self.socket.recv(&mut buffer)
             };
             match received {
-                Ok(0) if is_stream => return self.early_end(),
-                Ok(len) => {
+                Ok(len) if len > 0 || !is_stream => {
                     self.count.add(len);
-                    if self.is_complete() {
-                        self.count.mark(started_at);
+                    let (is_complete, messages) = (self.is_complete(), self.count.messages());
+                    is_marked = is_stream
+                        || is_complete
+                        || messages <= CLOCK_EVERY
+                        || messages.is_multiple_of(CLOCK_EVERY);
+                    if is_marked {
+                        heard_at = Instant::now();
+                        self.count.mark(heard_at - started_at);
+                    }
+                    if is_complete {
                         return None;
                     }
-                    let messages = self.count.messages();
-                    if !is_stream && messages > CLOCK_EVERY && !messages.is_multiple_of(CLOCK_EVERY) {
-                        continue;
-                    }
-                    heard_at = Instant::now();
                 }
-                Err(RecvError::EndOfFile) => return self.early_end(),
                 Err(error) if is_pause_recv(&error) => {
+                    if !std::mem::replace(&mut is_marked, true) {
+                        heard_at = Instant::now().checked_sub(LOOK_INTERVAL).unwrap_or(heard_at);
+                        self.count.mark(heard_at - started_at);
+                    }
                     if self.is_complete() {
                         return None;
                     }
@@ -270,11 +276,15 @@ impl Receiving {
                     if is_late && heard_at.elapsed() > DRAIN_TIME {
                         return Some("the rest of what was sent did not arrive".to_owned());
                     }
-                    continue;
+                }
+                Ok(_) | Err(RecvError::EndOfFile) => {
+                    if !is_marked {
+                        self.count.mark(started_at.elapsed());
+                    }
+                    return self.early_end();
                 }
                 Err(error) => return Some(error.to_string()),
             }
-            self.count.mark(started_at);
         }
     }
 
@@ -282,7 +292,6 @@ impl Receiving {
         self.count.bytes() >= self.expected.load(Ordering::Relaxed)
     }
 
-    /// The end may be noticed long after the last byte, whose time counts.
     fn early_end(&self) -> Option<String> {
         let is_short = !self.is_complete() && self.expected.load(Ordering::Relaxed) != UNKNOWN;
         is_short.then(|| "the other end closed before all had arrived".to_owned())

@@ -183,6 +183,11 @@ impl Server {
         thread::spawn(move || stdin.write_all(&bytes).unwrap());
     }
 
+    /// Feeds the standard input, which goes on.
+    pub(crate) fn say(&mut self, bytes: &[u8]) {
+        self.child.stdin.as_mut().unwrap().write_all(bytes).unwrap();
+    }
+
     /// Waits until it ends by itself; its exit code.
     pub(crate) fn end(mut self) -> i32 {
         drop(self.child.stdin.take());

@@ -113,17 +113,21 @@ fn commands_ask_a_launcher_and_nodes_made_within_do_not() {
 fn the_other_end_is_named_by_host_address_and_node() {
     let port = Port::new(1064).unwrap();
     let host: Target = "127.0.0.1".parse().unwrap();
-    let plain = parse(&[]).unwrap().peer.target(&host, port, &NodeFlags::default()).unwrap();
+    let plain =
+        parse(&[]).unwrap().peer.target(&host, port, &NodeFlags::default(), &Cluster::default()).unwrap();
     assert_eq!(plain.0, ("127.0.0.1:64064".parse::<SocketAddr>().unwrap(), port).into());
     let line = parse(&["--link=packet:eth0"]).unwrap();
-    let by_name = line.peer.target(&host, port, &line.node).unwrap_err().to_string();
+    let by_name = line.peer.target(&host, port, &line.node, &Cluster::default()).unwrap_err().to_string();
     assert!(by_name.contains("no Ethernet address"), "{by_name}");
     let mac: Target = "02:00:00:00:00:2a".parse().unwrap();
-    let at = line.peer.target(&mac, port, &line.node).unwrap().1;
+    let at = line.peer.target(&mac, port, &line.node, &Cluster::default()).unwrap().1;
     assert_eq!(at, weft_link::Mac([2, 0, 0, 0, 0, 0x2A]).underlay());
     let other: Target = "nowhere.invalid:7".parse().unwrap();
     let peer = parse(&["--peer-underlay=127.0.0.1:9", "--peer-node=18"]).unwrap().peer;
     let address = Address { node: NodeId::new(18).unwrap(), port: Port::ECHO };
     let at: SocketAddr = "127.0.0.1:9".parse().unwrap();
-    assert_eq!(peer.target(&other, port, &NodeFlags::default()).unwrap(), ((address, at).into(), at));
+    assert_eq!(
+        peer.target(&other, port, &NodeFlags::default(), &Cluster::default()).unwrap(),
+        ((address, at).into(), at)
+    );
 }
