@@ -109,6 +109,15 @@ def equal(found, wanted, what):
         raise AssertionError(f"{what}: {repr(found)[:200]} instead of {repr(wanted)[:200]}")
 
 
+def ended(peer, why, what):
+    """The connection ends for this reason, and nothing more comes."""
+    try:
+        more = peer.recv()
+    except Closed as end:
+        return equal(str(end), why, what)
+    raise AssertionError(f"{what}: {len(more)} bytes came instead")
+
+
 def clean(peer):
     """Nothing that weft sent broke a rule, as far as the auditor saw all of it."""
     if peer.audit.blind:

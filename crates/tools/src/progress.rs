@@ -222,6 +222,23 @@ impl Observer for Progress {
         }
     }
 
+    fn differing(&self, bytes: u64) {
+        let mut state = self.locked();
+        state.present_bytes = state.present_bytes.saturating_sub(bytes);
+        drop(state);
+        match (&self.style, &self.bar) {
+            (_, Some(bar)) => bar.dec(bytes),
+            (Style::Lines, None) => {
+                say::note(&format!(
+                    "{}{} of that differ, and are sent",
+                    prefix(&self.label),
+                    units::bytes(bytes)
+                ));
+            }
+            _ => {}
+        }
+    }
+
     fn advanced(&self, bytes: u64) {
         if let Some(bar) = &self.bar {
             bar.inc(bytes);

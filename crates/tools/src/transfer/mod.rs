@@ -46,9 +46,13 @@ pub const CHUNK_BYTES: usize = 256 << 10;
 
 /// What an end of a transfer tells while it runs. All methods may be called from any thread.
 pub trait Observer: Sync {
-    /// Both ends agreed: `files` and `bytes` in all, of which `present_bytes` are at the receiver already.
+    /// Both ends agreed: `files` and `bytes` in all, of which `present_bytes` seem to be at the receiver already.
     fn planned(&self, files: u64, bytes: u64, present_bytes: u64) {
         let _ = (files, bytes, present_bytes);
+    }
+    /// `bytes` of those that were there are of another file, and are sent after all.
+    fn differing(&self, bytes: u64) {
+        let _ = bytes;
     }
     /// `bytes` more of the files were sent or stored.
     fn advanced(&self, bytes: u64) {

@@ -271,6 +271,10 @@ where
             part.leave();
             return Err(Error::Protocol("it goes on where nothing was promised".into()));
         }
+        let told = if self.plan.existing.contains_key(&index) { entry.size() } else { part.len };
+        if told > offset {
+            self.observer.differing(told - offset);
+        }
         let sent_digest = match self.fill(index, &entry, &mut part, offset) {
             Ok(Ok(digest)) => digest,
             // The sender cannot read on.

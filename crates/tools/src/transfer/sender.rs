@@ -303,7 +303,10 @@ where
                 Verified::Prefix(claim.len, Box::new(hasher))
             }),
             // It is another file, or shorter now, or cannot be read; in that case sending it will say so.
-            Ok(_) | Err(_) => file.rewind().map(|()| Verified::Nothing),
+            Ok(_) | Err(_) => {
+                self.observer.differing(claim.len);
+                file.rewind().map(|()| Verified::Nothing)
+            }
         }
     }
 

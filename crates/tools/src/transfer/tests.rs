@@ -120,6 +120,10 @@ impl Observer for Counting {
         self.present.store(present_bytes, Ordering::Relaxed);
     }
 
+    fn differing(&self, bytes: u64) {
+        self.present.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
     fn advanced(&self, bytes: u64) {
         self.advanced.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -231,6 +235,28 @@ fn a_complete_part_needs_no_byte_of_data() {
     assert_eq!(watch.advanced.into_inner(), 0);
     assert_eq!(watch.present.into_inner(), 500_000);
     assert_eq!(fs::read(world.to("f")).unwrap(), noise(500_000, 5));
+}
+
+/// Neither end counts what it had to send or to store as there.
+#[test]
+fn what_is_there_under_the_name_and_differs_is_not_counted_as_there() {
+    let world = World::new();
+    fs::write(world.from("f"), noise(500_000, 5)).unwrap();
+    for there in ["f", "f.weft-part"] {
+        fs::write(world.to(there), noise(500_000, 6)).unwrap();
+        let manifest = Manifest::collect(&[world.from("f")], Links::Keep).unwrap();
+        let (here, there) = UnixStream::pair().unwrap();
+        let (watch, watch_there, destination) =
+            (Counting::default(), Counting::default(), world.destination(true));
+        thread::scope(|scope| {
+            scope.spawn(|| receive(&there, &destination, &watch_there).unwrap());
+            send(&here, &manifest, &watch).unwrap();
+        });
+        for watch in [watch, watch_there] {
+            assert_eq!((watch.present.into_inner(), watch.advanced.into_inner()), (0, 500_000));
+        }
+        fs::remove_file(world.to("f")).unwrap();
+    }
 }
 
 #[test]
