@@ -1,5 +1,6 @@
 //! Posted conditions: a fiber says what must hold before it goes on, and its worker looks (SCALE paper, section 2).
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::block::Block;
 use crate::cancel;
 use crate::error::ConditionError;
+use crate::job;
 use crate::wait::{Outcome, Seat};
 use crate::why::Why;
 use crate::worker::{self, Posted};
@@ -120,11 +122,11 @@ pub fn wait_until(test: impl FnMut() -> bool) -> Result<(), ConditionError> {
     wait(test, None)
 }
 
-/// The same, until `deadline` at most.
+/// The same, until `deadline` at most; `test` is called once more then, by the fiber.
 ///
 /// # Errors
 ///
-/// [`ConditionError`] at the deadline, or if `test` panics.
+/// [`ConditionError`] if it does not hold at the deadline, or if `test` panics.
 pub fn wait_until_deadline(test: impl FnMut() -> bool, deadline: Instant) -> Result<(), ConditionError> {
     wait(test, Some(deadline))
 }
@@ -146,7 +148,16 @@ pub(crate) fn wait_outcome(
     let Some(block) = worker::current_block() else { return (poll_on_thread(test, deadline), None) };
     let mut posted = Posted::new(block, &mut test);
     let outcome = post(block, NonNull::from(&mut posted), deadline);
-    (outcome, posted.panic.take())
+    let panic = posted.panic.take();
+    if outcome != Outcome::TimedOut || panic.is_some() {
+        return (outcome, panic);
+    }
+    // The worker may have had no chance to look since it came true: it slept, or looked at the clock first.
+    match catch_unwind(AssertUnwindSafe(test)) {
+        Ok(true) => (Outcome::Signalled, None),
+        Ok(false) => (outcome, None),
+        Err(panic) => (outcome, Some(job::message(&*panic))),
+    }
 }
 
 fn post(block: NonNull<Block>, posted: NonNull<Posted<'_>>, deadline: Option<Instant>) -> Outcome {

@@ -62,7 +62,8 @@ impl Worker {
         while looks < most {
             self.come_if_called();
             let found = self.take_inbox() | self.end_doubt();
-            let found = found | self.fire_timers() | self.test_conditions(CONDITIONS);
+            // In this order: what holds when its deadline is found to have passed holds in time.
+            let found = found | self.test_conditions(CONDITIONS) | self.fire_timers();
             if found {
                 return self.pick_any();
             }

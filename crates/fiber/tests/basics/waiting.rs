@@ -214,6 +214,25 @@ fn a_worker_that_looks_once_before_it_naps_goes_on_looking() {
     assert_eq!(child.unwrap().join().unwrap(), Ok(()));
 }
 
+/// Whoever looks first, and whether the worker had other conditions to look at.
+#[test]
+fn what_holds_at_the_deadline_is_no_time_out() {
+    on_fiber(|| {
+        for _ in 0..20 {
+            assert_eq!(wait_until_deadline(|| true, Instant::now()), Ok(()));
+        }
+        let others = (0..40).map(|_| spawn(|| wait_until_deadline(|| false, in_a_moment())).unwrap());
+        let others: Vec<_> = others.collect();
+        yield_now();
+        assert_eq!(wait_until_deadline(|| true, Instant::now()), Ok(()), "among others");
+        for other in others {
+            assert_eq!(other.join().unwrap(), Err(ConditionError::TimedOut));
+        }
+        let panics = wait_until_deadline(|| std::panic::resume_unwind(Box::new("late")), Instant::now());
+        assert_eq!(panics, Err(ConditionError::Panicked("late".to_owned())));
+    });
+}
+
 #[test]
 fn conditions_are_tested_under_load_too() {
     on_fiber(|| {
