@@ -152,7 +152,8 @@ int cdp_node_address(int node, struct cdp_addr *addr);
 /*
  * Closes every connection of a node by FIN, waits at most limit_ms, and resets what is left (CDP-ST-H). Returns how
  * many connections had to be reset. A descriptor of cdp_node_open() is then free; sockets of the node remain, to be
- * closed, and say ENETDOWN. CDP_NODE_DEFAULT may be opened again afterwards. errno: EBADF.
+ * closed: one without a connection says ENETDOWN, a listener EINVAL, a connection what it says after its end.
+ * CDP_NODE_DEFAULT may be opened again afterwards. errno: EBADF.
  */
 int cdp_node_close(int node, uint32_t limit_ms);
 
@@ -261,7 +262,7 @@ int cdp_close(int s);
 /*
  * Closes a connection as cdp_close(), waits at most timeout_ms (negative: CDP_CLOSE_TIMEOUT), and tells what became of
  * it. errno: EAGAIN no result yet: the close goes on, the descriptor stays, call again; ENOTCONN; or the error that had
- * ended the connection. Only with EAGAIN, EBADF, EFAULT and ENOTCONN does the descriptor stay.
+ * ended the connection. Only with EAGAIN, EBADF, ECANCELED, EFAULT and ENOTCONN does the descriptor stay.
  */
 int cdp_close_result(int s, int timeout_ms, struct cdp_close_result *result);
 

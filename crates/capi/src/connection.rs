@@ -206,10 +206,7 @@ fn close_within(entry: &Entry, socket: &Socket, timeout_ms: c_int) -> Result<Clo
         Err(_) => entry.close_timeout(),
     };
     // The caller says how long to wait; whether the socket's calls wait in general does not matter now.
-    socket.set_nonblocking(false);
-    let outcome = limit.map_or_else(|| socket.close(), |limit| socket.close_timeout(limit));
-    socket.set_nonblocking(entry.is_nonblocking());
-    outcome
+    socket.wait_closed(limit)
 }
 
 /// Begins to close; see `cdp.h`.

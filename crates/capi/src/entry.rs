@@ -28,6 +28,8 @@ struct Inner {
     /// The local port that bind chose; 0 for any.
     port: u16,
     values: Values,
+    /// Which connect of the socket it is that is under way or was last.
+    attempt: u64,
     /// Readiness descriptors handed out, by condition; they live as long as the socket.
     readiness: [Option<Readiness>; 3],
 }
@@ -58,7 +60,11 @@ impl Entry {
     /// An entry that stands at `state`.
     pub(crate) fn new(node: Node, service: Service, state: State, port: u16, values: Values) -> Arc<Self> {
         let readiness = [const { None }; 3];
-        Arc::new(Self { node, service, inner: Mutex::new(Inner { state, port, values, readiness }) })
+        Arc::new(Self {
+            node,
+            service,
+            inner: Mutex::new(Inner { state, port, values, attempt: 0, readiness }),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -73,11 +79,6 @@ impl Entry {
     /// Whether messages have boundaries.
     pub(crate) fn is_datagram(&self) -> bool {
         self.service == Service::Datagram
-    }
-
-    /// Whether calls do not wait.
-    pub(crate) fn is_nonblocking(&self) -> bool {
-        self.lock().values.get(options::NONBLOCK) != 0
     }
 
     /// The connection, open or being opened.
@@ -171,17 +172,17 @@ impl Entry {
 
     /// Connects; waits for the result unless the socket does not wait.
     pub(crate) fn connect(&self, addr: &CdpAddr) -> Result<(), Failure> {
-        let socket = self.connect_start(addr)?;
-        self.connect_finish(&socket)
+        let (socket, attempt) = self.connect_start(addr)?;
+        self.connect_finish(&socket, attempt)
     }
 
-    /// Sends the first packet, or gives the connect under way to a socket that does not wait.
-    fn connect_start(&self, addr: &CdpAddr) -> Result<Socket, Failure> {
+    /// Sends the first packet, or gives a connect that is decided.
+    fn connect_start(&self, addr: &CdpAddr) -> Result<(Socket, u64), Failure> {
         let mut inner = self.lock();
         let is_nonblocking = inner.values.get(options::NONBLOCK) != 0;
         match &inner.state {
             State::Fresh => {}
-            State::Connecting(socket) if is_nonblocking && socket.is_writable() => return Ok(socket.clone()),
+            State::Connecting(socket) if socket.is_writable() => return Ok((socket.clone(), inner.attempt)),
             State::Connecting(_) => return Err(in_progress()),
             State::Connected(_) => return Err(already_connected()),
             State::Listening(_) => {
@@ -193,33 +194,39 @@ impl Entry {
         let socket = self.node.connect_start(addr.target()?, &options)?;
         socket.set_nonblocking(is_nonblocking);
         inner.state = State::Connecting(socket.clone());
-        Ok(socket)
+        inner.attempt += 1;
+        Ok((socket, inner.attempt))
     }
 
-    /// Waits for the result of a connect unless the socket does not wait, and takes it up.
-    fn connect_finish(&self, socket: &Socket) -> Result<(), Failure> {
+    /// Waits for the result of a connect unless the socket does not wait, and takes it up, unless another thread has.
+    fn connect_finish(&self, socket: &Socket, attempt: u64) -> Result<(), Failure> {
         let outcome = socket.connect_finish();
         let mut inner = self.lock();
-        let is_ours = matches!(inner.state, State::Connecting(_));
-        match outcome {
-            Err(ConnectError::InProgress) => Err(ConnectError::InProgress.into()),
-            _ if !is_ours => Err(closed()),
-            Ok(()) => {
-                inner.state = State::Connected(socket.clone());
-                Ok(())
-            }
-            Err(error) => {
-                inner.state = State::Fresh;
-                inner.readiness = [const { None }; 3];
-                Err(error.into())
-            }
+        if matches!(outcome, Err(ConnectError::InProgress)) {
+            return outcome.map_err(Failure::from);
         }
+        let is_open = match inner.state {
+            State::Closed => return Err(closed()),
+            State::Connecting(_) => inner.attempt == attempt,
+            State::Fresh | State::Connected(_) | State::Listening(_) => false,
+        };
+        if is_open && outcome.is_ok() {
+            inner.state = State::Connected(socket.clone());
+        } else if is_open {
+            inner.state = State::Fresh;
+            inner.readiness = [const { None }; 3];
+        }
+        outcome.map_err(Failure::from)
     }
 
     /// The errno of a connect that did not wait, once; 0 while it goes on and after it went well.
     fn pending_error(&self) -> c_int {
-        let State::Connecting(socket) = self.state() else { return 0 };
-        let outcome = if socket.is_writable() { self.connect_finish(&socket) } else { Ok(()) };
+        let (state, attempt) = {
+            let inner = self.lock();
+            (inner.state.clone(), inner.attempt)
+        };
+        let State::Connecting(socket) = state else { return 0 };
+        let outcome = if socket.is_writable() { self.connect_finish(&socket, attempt) } else { Ok(()) };
         outcome.err().filter(|failure| failure.errno != libc::EINPROGRESS).map_or(0, |failure| failure.errno)
     }
 

@@ -9,7 +9,7 @@ use crate::boundary::{self, Failure};
 use crate::descriptors::{self, Named};
 use crate::entry::{Entry, State};
 use crate::node;
-use crate::options::Values;
+use crate::options::{self, Values};
 
 /// Messages with boundaries.
 pub const CDP_DATAGRAM: c_int = 1;
@@ -128,6 +128,15 @@ pub unsafe extern "C" fn cdp_getsockopt(
         let entry = descriptors::socket(s)?;
         // SAFETY: by the contract of this function.
         let len = unsafe { boundary::read(len) }?;
+        // What is wrong must show before an error is told, which is told once.
+        options::row(option)?;
+        match len {
+            // SAFETY: by the contract of this function.
+            4 => unsafe { boundary::write(value.cast(), 0_i32) }?,
+            // SAFETY: by the contract of this function.
+            8 => unsafe { boundary::write(value.cast(), 0_i64) }?,
+            _ => return Err(wrong_len(len)),
+        }
         let found = entry.get(option)?;
         match len {
             4 => {

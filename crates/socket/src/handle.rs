@@ -196,15 +196,15 @@ impl Handle {
         convert::recv_error(&self.engine, &self.slot, error)
     }
 
-    /// Closes and waits for the result, at most `limit`.
-    pub(crate) fn close(&self, limit: Option<Duration>) -> Result<CloseResult, CloseError> {
+    /// Closes, and if it `waits` does so for the result, at most `limit`.
+    pub(crate) fn close(&self, limit: Option<Duration>, waits: bool) -> Result<CloseResult, CloseError> {
         self.engine.close(&self.slot);
         let deadline = limit.map(|limit| self.engine.now() + limit);
         loop {
             if let Some(result) = self.close_result() {
                 return result;
             }
-            if self.is_nonblocking() {
+            if !waits {
                 return Err(CloseError::WouldBlock);
             }
             if !self.engine.wait(&self.slot, Interest::Closed, deadline) {

@@ -184,7 +184,7 @@ impl Socket {
     /// [`CloseError::WouldBlock`] if the socket is non-blocking: ask [`Socket::close_result`] later.
     /// [`CloseError::Ended`] if the connection had ended by a reset or a time-out.
     pub fn close(&self) -> Result<CloseResult, CloseError> {
-        self.handle.close(None)
+        self.handle.close(None, !self.handle.is_nonblocking())
     }
 
     /// As [`Socket::close`], but waits at most `limit`; the close then goes on in the background.
@@ -192,7 +192,15 @@ impl Socket {
     /// # Errors
     /// [`CloseError::TimedOut`], and those of [`Socket::close`].
     pub fn close_timeout(&self, limit: Duration) -> Result<CloseResult, CloseError> {
-        self.handle.close(Some(limit))
+        self.handle.close(Some(limit), !self.handle.is_nonblocking())
+    }
+
+    /// As [`Socket::close_timeout`], without a limit for `None`, and waits also where the socket is set not to.
+    ///
+    /// # Errors
+    /// [`CloseError::TimedOut`] and [`CloseError::Ended`].
+    pub fn wait_closed(&self, limit: Option<Duration>) -> Result<CloseResult, CloseError> {
+        self.handle.close(limit, true)
     }
 
     /// The result of a close that goes on in the background, or `None` while there is none.

@@ -183,6 +183,21 @@ static void without_waiting(int client, int server)
     addr.port = addr.port == 5000 ? 5001 : 5000;
     CHECK(result_of_connect(lost, &addr) == ECONNREFUSED && option(lost, CDP_ERROR) == 0);
 
+    /* The same result for a socket that waits meanwhile, which may connect again. */
+    set_option(lost, CDP_NONBLOCK, 1);
+    errno = 0;
+    if (cdp_connect(lost, &addr) == -1 && errno == EINPROGRESS) {
+        size_t four = 4, three = 3;
+        CHECK(is_ready(lost, CDP_WRITABLE, PATIENCE));
+        /* A call that is wrong does not use the error up. */
+        FAILS(cdp_getsockopt(lost, CDP_ERROR, NULL, &four), EFAULT);
+        FAILS(cdp_getsockopt(lost, CDP_ERROR, &byte, &three), EINVAL);
+        set_option(lost, CDP_NONBLOCK, 0);
+        FAILS(cdp_connect(lost, &addr), ECONNREFUSED);
+    }
+    set_option(lost, CDP_NONBLOCK, 0);
+    FAILS(cdp_connect(lost, &addr), ECONNREFUSED);
+
     /* A connect that nobody answers goes on, and a second one says so. */
     int mute = never_answers(&addr);
     int silent = cdp_socket(CDP_STREAM);

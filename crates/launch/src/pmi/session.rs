@@ -2,7 +2,7 @@
 
 use std::env;
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -215,8 +215,21 @@ fn connect() -> Result<Socket, DetectError> {
     let resolved = at
         .to_socket_addrs()
         .map_err(|error| if error.kind() == io::ErrorKind::InvalidInput { wrong() } else { failed(error) });
-    let first = resolved?.next().ok_or_else(wrong)?;
-    TcpStream::connect_timeout(&first, DETECT_TIME).map(Socket::from).map_err(failed)
+    first_that_answers(resolved?).map(Socket::from).map_err(|last| last.map_or_else(wrong, failed))
+}
+
+/// A name may stand for addresses of both families, of which the launcher listens on one. Else the error of the last one.
+fn first_that_answers(addresses: impl Iterator<Item = SocketAddr>) -> Result<TcpStream, Option<io::Error>> {
+    let deadline = Instant::now() + DETECT_TIME;
+    let mut last = None;
+    for address in addresses {
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        match TcpStream::connect_timeout(&address, left) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last)
 }
 
 fn variable(name: &'static str) -> Result<String, DetectError> {

@@ -134,8 +134,10 @@ fn is_believable(packet: &Packet) -> bool {
     !says_version || tlvs.versions.is_some_and(|versions| !versions.contains(&1))
 }
 
+/// Why it says that it ends. An ordinary close, which only a FIN can say, is no reason for a reset.
 fn reason_of(packet: &Packet) -> Reason {
-    packet.tlvs().reason.map_or(Reason::NONE, |(reason, _)| reason)
+    let told = packet.tlvs().reason.map(|(reason, _)| reason);
+    told.filter(|&reason| reason != Reason::DONE).unwrap_or(Reason::NONE)
 }
 
 fn high16(number: u32) -> u16 {

@@ -233,3 +233,15 @@ fn a_descriptor_is_a_stream_or_it_is_not() {
     assert!(!is_stream(datagrams.as_raw_fd()) && !is_stream(file.as_raw_fd()));
     assert!(!is_stream(-1) && !is_stream(i32::MAX));
 }
+
+#[test]
+fn a_launcher_is_found_at_whichever_of_its_addresses_it_listens_on() {
+    let nobody = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let found = first_that_answers([nobody(), at].into_iter()).unwrap();
+    assert_eq!(found.peer_addr().unwrap(), at);
+    let refused = first_that_answers([nobody(), nobody()].into_iter()).unwrap_err().unwrap();
+    assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    assert!(first_that_answers(std::iter::empty()).unwrap_err().is_none());
+}

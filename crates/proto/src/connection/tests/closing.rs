@@ -164,6 +164,19 @@ fn an_inexact_reset_is_challenged() {
     assert_eq!(pair.server().error(), Some(Error::Reset(Reason::NONE)));
 }
 
+/// Only a FIN says that a connection was closed. A reset that does gives no reason, or its receiver would take the error for success.
+#[test]
+fn a_reset_is_no_ordinary_close() {
+    let mut pair = Pair::of(Service::Stream);
+    pair.client.send(b"still there?").unwrap();
+    pair.collect();
+    let data = pair.to_server.remove(0);
+    let mut head = Vec::new();
+    assert!(weft_wire::emit::echo_reset(&mut head, &data, Reason::DONE, None));
+    pair.client.handle_packet(pair.now, parse(head));
+    assert_eq!(pair.client.error(), Some(Error::Reset(Reason::NONE)));
+}
+
 /// [CDP-RST-9] An end without the connection refuses a packet, and the other end believes the echo.
 #[test]
 fn an_echo_resets_a_connection_whose_peer_forgot_it() {
