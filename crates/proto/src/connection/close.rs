@@ -54,6 +54,7 @@ impl Connection {
     /// Ends the connection at once, as there is no memory for what [`Connection::bytes_beyond_window`] tells (CDP-LIM-13): REASON 13.
     /// What is finished may be read.
     pub fn refuse_message(&mut self, now: Instant) {
+        self.read_ack(now);
         if self.advance(Happening::Abort) {
             self.control.reset = Some(Reason::NO_ROOM);
             self.end(now, Error::NoRoom);
@@ -62,6 +63,8 @@ impl Connection {
 
     /// Ends the connection at once and tells the peer why, as when the process dies (CDP-ST-H).
     pub fn abort_with(&mut self, now: Instant, reason: Reason) {
+        // what was acknowledged was delivered
+        self.read_ack(now);
         match self.state {
             State::SynSent => self.end(now, Error::Aborted),
             State::SynReceived | State::Established | State::FinWait => {

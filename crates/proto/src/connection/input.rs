@@ -84,10 +84,17 @@ impl Connection {
             Acknowledgement::Valid(full) if self.is_known(&header, full) => {}
             Acknowledgement::Valid(full) => {
                 let Header { kind, window, ece, .. } = header;
+                // [CDP-ST-D] A DAT cannot tell what was discarded, so what it says of a FIN is left for an ACK to say.
+                let full = if kind == Kind::Data { self.sender.before_fin(full) } else { full };
                 self.handle_acknowledgement(now, now, full, Reported { kind, window, ece, tlvs });
             }
             // [CDP-ACK-4] number, window and SACK are ignored, the rest is processed
-            Acknowledgement::Old | Acknowledgement::False => {}
+            Acknowledgement::Old | Acknowledgement::False => {
+                if header.ece {
+                    self.stats.ece_received += 1;
+                    self.sender.handle_ecn(now);
+                }
+            }
         }
         if self.state == State::Closed {
             return;

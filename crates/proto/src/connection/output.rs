@@ -172,7 +172,8 @@ impl Connection {
             None => return None,
         };
         // [CDP-MTU-2] a PIN|ACK padded to the size, with a TIME token; [CDP-MTU-5] not padded where it asks for small ones
-        let tlvs = Tlvs { time: Some(Time { own, echoed: 0 }), ..Tlvs::default() };
+        let discarded = self.told_discarded();
+        let tlvs = Tlvs { time: Some(Time { own, echoed: 0 }), discarded, ..Tlvs::default() };
         let pad_to = u16::try_from(HEADER_LEN + usize::from(size)).unwrap_or(u16::MAX);
         let start = head.len();
         let header = self.header(Kind::Pin);

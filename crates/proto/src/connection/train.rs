@@ -13,8 +13,11 @@ impl Connection {
     pub fn take_train_by(&mut self, now: Instant, train: &mut Train, path: u8, to: &mut [u8]) -> usize {
         let mut done = 0;
         while let Some(mut first) = train.split_first() {
+            let before = self.stats.packets_received;
             self.take_packet_by(now, &mut first, path);
-            done += self.take_alike(now, train, &mut to[done..]);
+            if self.stats.packets_received != before {
+                done += self.take_alike(now, train, &mut to[done..]);
+            }
         }
         done + self.read_unread(&mut to[done..])
     }
@@ -24,7 +27,7 @@ impl Connection {
         self.stats.messages_received += 1;
     }
 
-    /// Takes those packets of `train` that follow the one that was just taken. They acknowledge what that did, come by the same path
+    /// Takes those packets of `train` that follow the one that was just taken, and was not refused. They acknowledge what that did, come by the same path
     /// at the same time, and have nothing to tell but their data.
     fn take_alike(&mut self, now: Instant, train: &mut Train, to: &mut [u8]) -> usize {
         // [CDP-SEQ-11] no further than the window; a change of CE, a gap and a FIN are for one packet after the other

@@ -264,6 +264,11 @@ impl Sender {
         self.fin == Fin::Sent && !self.flight.is_empty()
     }
 
+    /// What an acknowledgement of all before `full` says if it says nothing of the FIN.
+    pub(crate) fn before_fin(&self, full: Seq) -> Seq {
+        if self.is_fin_out() && full == self.nxt() { full - 1 } else { full }
+    }
+
     /// Forgets all that was to be sent (row 30); returns numbers dropped and packets that never got one.
     pub(crate) fn discard(&mut self) -> (u64, usize) {
         self.probe_due = false;

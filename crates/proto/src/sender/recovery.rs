@@ -183,8 +183,14 @@ impl Sender {
         }
         self.take_back(now, progress.spurious);
         self.tell_loss(now, losses, is_timeout);
-        // [CDP-CC-5] as to one loss, at most once per round trip
-        if ece && self.ecn_recover.is_at_or_before(self.una()) {
+        if ece {
+            self.handle_ecn(now);
+        }
+    }
+
+    /// [CDP-CC-5] The path has marked a packet: as one loss, at most once per round trip.
+    pub(crate) fn handle_ecn(&mut self, now: Instant) {
+        if self.ecn_recover.is_at_or_before(self.una()) {
             self.congestion.handle_ecn(now, self.flight.newest_sent_at());
             self.ecn_recover = self.nxt();
         }

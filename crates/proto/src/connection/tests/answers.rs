@@ -113,6 +113,12 @@ fn whatever_else_happens_reads_it_first() {
         ("an end", |client, now| {
             client.abort(now);
             assert_eq!(outputs(client, now).len(), 1, "a reset");
+            let (result, stats) = (client.close_result().unwrap(), client.stats(now));
+            assert_eq!(
+                (result.undelivered, stats.numbers_dropped),
+                (0, 0),
+                "what was acknowledged was delivered"
+            );
         }),
         ("a time-out", |client, now| {
             client.handle_timeout(now + 10 * MS);

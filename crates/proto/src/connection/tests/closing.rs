@@ -43,6 +43,36 @@ fn a_simultaneous_close_is_confirmed_at_both_ends() {
     }
 }
 
+/// [CDP-ST-D] Data of a peer that closes too acknowledges the FIN and cannot say what was discarded: the result waits for what can.
+#[test]
+fn a_close_is_not_confirmed_by_what_cannot_tell_of_its_losses() {
+    let config = Config { coalesce: false, ..Config::new(Service::Datagram, 1_444) };
+    let mut pair = Pair::open(&config, &config);
+    pair.client.send(b"thrown away").unwrap();
+    (0..60).for_each(|_| _ = pair.server().send(&[7; 1_444]));
+    let now = pair.now;
+    pair.client.close(now);
+    pair.server().close(now);
+    pair.collect();
+    // the acknowledgement that tells of it is lost
+    let (of_client, of_server) = (std::mem::take(&mut pair.to_server), std::mem::take(&mut pair.to_client));
+    of_client.into_iter().for_each(|packet| pair.deliver_to_server(packet));
+    let lost = outputs(pair.server(), now);
+    assert!(lost.iter().any(|packet| packet.tlvs().discarded == Some(1)), "{lost:?}");
+    of_server.into_iter().for_each(|packet| pair.client.handle_packet(now, packet));
+    for packet in outputs(&mut pair.client, now) {
+        pair.server().handle_packet(now, packet);
+    }
+    let data = outputs(pair.server(), now).into_iter().filter(|packet| packet.kind() == Kind::Data);
+    let data: Vec<_> = data.collect();
+    assert!(!data.is_empty());
+    data.into_iter().for_each(|packet| pair.client.handle_packet(now, packet));
+    assert_eq!((pair.client.state(), pair.client.close_result().is_none()), (State::FinWait, true));
+    pair.run(Duration::from_secs(5), false);
+    let result = pair.client.close_result().unwrap();
+    assert_eq!((result.confirmed, result.discarded_by_peer), (true, 1));
+}
+
 /// [CDP-ST-9] [CDP-ST-27] [CDP-ST-29] [CDP-ERR-2] An abort resets; readable data stays, then the error.
 #[test]
 fn an_abort_reaches_the_peer_after_its_data() {

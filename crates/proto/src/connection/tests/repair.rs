@@ -238,3 +238,26 @@ fn a_path_that_became_quick_is_not_repaired_one_number_a_time_out() {
     assert!(pair.client.is_flushed());
     assert!(stats.timeouts - before <= 2, "{} time-outs", stats.timeouts - before);
 }
+
+/// [CDP-ACK-4] [CDP-CC-4] An acknowledgement that is overtaken by a later one says once what no other says.
+#[test]
+fn a_mark_in_an_old_acknowledgement_counts() {
+    let mut pair = Pair::of(Service::Datagram);
+    let now = pair.now;
+    let mut acknowledgements = Vec::new();
+    for is_marked in [true, false] {
+        pair.client.send(b"message").unwrap();
+        for packet in outputs(&mut pair.client, now) {
+            let mut bytes = packet.bytes().to_vec();
+            bytes[0] |= if is_marked { 4 } else { 0 };
+            pair.server().handle_packet(now, parse(bytes));
+        }
+        acknowledgements.extend(outputs(pair.server(), now));
+    }
+    let marked: Vec<_> = acknowledgements.iter().map(|packet| packet.header().ece).collect();
+    assert_eq!(marked, [true, false]);
+    for packet in acknowledgements.into_iter().rev() {
+        pair.client.handle_packet(now, packet);
+    }
+    assert_eq!((pair.client.stats(now).ece_received, pair.client.path_stats().in_flight), (1, 0));
+}

@@ -41,6 +41,11 @@ fn disturb(packets: Vec<Packet>, dice: &mut Dice) -> Vec<Bytes> {
             1 => arrived.push(packet.bytes().clone()),
             2 => bytes[0] |= 4,
             3 => *bytes.last_mut().unwrap() ^= 1,
+            4 => {
+                let mut damaged = bytes.clone();
+                *damaged.last_mut().unwrap() ^= 1;
+                arrived.push(damaged.into());
+            }
             _ => {}
         }
         arrived.push(bytes.into());
