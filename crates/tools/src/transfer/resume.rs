@@ -1,9 +1,33 @@
-//! The digest of a prefix, so that an interrupted file goes on where it stopped and only if it is the same file.
+//! What is there already, and the digest of a prefix, so that an interrupted file goes on where it stopped and only if it is the same
+//! file.
 
+use std::collections::HashMap;
 use std::io::{self, Read};
+
+use super::frame::Digest;
 
 /// Bytes read and hashed at a time.
 const STEP_BYTES: usize = 1 << 20;
+
+/// What the receiver said it has, by entry.
+pub(super) type Present = HashMap<u64, Claim>;
+
+pub(super) struct Claim {
+    pub(super) len: u64,
+    pub(super) digest: Digest,
+    /// The file exists under its final name, and this is all of it.
+    pub(super) is_final: bool,
+}
+
+/// What a comparison found.
+pub(super) enum Verified {
+    /// The receiver has this very file.
+    Same(Digest),
+    /// The receiver has so many first bytes; the hasher has taken them.
+    Prefix(u64, Box<blake3::Hasher>),
+    /// Nothing of use; the file is at its beginning again.
+    Nothing,
+}
 
 /// A hasher that has taken the next `len` bytes of `file`; a shorter file is an error.
 pub(super) fn hash_prefix(file: &mut impl Read, len: u64) -> io::Result<blake3::Hasher> {

@@ -3,7 +3,6 @@
 //! One thread writes and another reads what the receiver says (`Done`, `Failed`, `Abort`), so that the receiver never waits
 //! for us to listen, and an `Abort` or a silent receiver stops us at once.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::Path;
@@ -12,19 +11,9 @@ use std::thread;
 use super::frame::{self, Digest, Frame, HEAD_BYTES, Reader, VERSION};
 use super::manifest::{Kind, Manifest, Source};
 use super::outward::Outward;
-use super::resume::{Whole, hash_prefix};
+use super::resume::{Claim, Present, Verified, Whole, hash_prefix};
 use super::{CHUNK_BYTES, Error, Failures, Observer, Report};
 use crate::exit::{Code, Failure};
-
-/// What the receiver said it has, by entry.
-type Present = HashMap<u64, Claim>;
-
-struct Claim {
-    len: u64,
-    digest: Digest,
-    /// The file exists under its final name, and this is all of it.
-    is_final: bool,
-}
 
 /// Sends everything in `manifest` over `stream`.
 ///
@@ -355,16 +344,6 @@ where
         self.write(&Frame::FileFail(failure))?;
         Ok(Outcome::Failed)
     }
-}
-
-/// What a comparison found.
-enum Verified {
-    /// The receiver has this very file.
-    Same(Digest),
-    /// The receiver has so many first bytes; the hasher has taken them.
-    Prefix(u64, Box<blake3::Hasher>),
-    /// Nothing of use; the file is at its beginning again.
-    Nothing,
 }
 
 fn failed(source: &Source, error: &std::io::Error) -> Failure {
