@@ -84,7 +84,7 @@ impl Connection {
             Acknowledgement::Valid(full) if self.is_known(&header, full) => {}
             Acknowledgement::Valid(full) => {
                 let Header { kind, window, ece, .. } = header;
-                // [CDP-ST-D] A DAT cannot tell what was discarded, so what it says of a FIN is left for an ACK to say.
+                // [CDP-ST-D] A DAT cannot tell what was discarded, so what it says of a FIN is left for an ACK to say (decision 0063).
                 let full = if kind == Kind::Data { self.sender.before_fin(full) } else { full };
                 self.handle_acknowledgement(now, now, full, Reported { kind, window, ece, tlvs });
             }
