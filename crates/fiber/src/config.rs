@@ -4,13 +4,12 @@ use std::fmt;
 
 use crate::error::BuildError;
 use crate::runtime::Runtime;
-use crate::stack::PAGE;
 
 /// Makes progress of at most the given budget, and says how much.
 pub(crate) type Hook = Box<dyn Fn(usize) -> usize + Send + Sync>;
 
 /// The bytes of a stack unless told otherwise. Only what is touched takes memory.
-const STACK_SIZE: usize = 64 * 1024 - 2 * PAGE;
+const STACK_SIZE: usize = 56 << 10;
 /// Fibers that may live at once unless told otherwise.
 const FIBER_LIMIT: usize = 1 << 20;
 /// Workers of one runtime at most; a fiber's number has room for them.

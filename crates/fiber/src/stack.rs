@@ -25,8 +25,9 @@ pub(crate) const REGION_MIN: usize = 4 * PAGE;
 /// Distances of a control block from the end of its region: how many there are, and their step in bytes.
 const COLORS: usize = 8;
 const COLOR: usize = 256;
-/// The size of a page; regions are made of whole ones.
-pub(crate) const PAGE: usize = 4096;
+/// The size of a page, or of several; regions are made of whole ones. On processors that leave the size to the kernel it is the largest
+/// that there is, 64 KiB.
+pub(crate) const PAGE: usize = if cfg!(target_arch = "x86_64") { 4096 } else { 1 << 16 };
 
 /// One region, by its bounds.
 #[derive(Clone, Copy, Debug)]
