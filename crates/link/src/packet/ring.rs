@@ -21,7 +21,8 @@ const PACKET_AT_LEAST: usize = 80;
 const LINE_BYTES: usize = 64;
 /// Bytes that the kernel takes in one piece, unless one slot is larger.
 const BLOCK_BYTES: usize = 64 << 10;
-const PAGE_BYTES: usize = 4 << 10;
+/// What a block is made of whole ones: a page where the processor says how large that is, and the largest that a kernel may choose.
+const PAGE_BYTES: usize = if cfg!(target_arch = "x86_64") { 4 << 10 } else { 64 << 10 };
 /// A look is one at a word in memory, of which so many take the time of a system call that looks.
 const LOOKS_PER_LOOK: u32 = 8;
 /// The slot is the kernel's.
