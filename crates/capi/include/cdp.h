@@ -205,7 +205,8 @@ int cdp_listen(int s, int accept_limit);
  * the option CDP_ERROR tells it. After a failure the socket may connect again.
  * errno: ECONNREFUSED, ETIMEDOUT, EPROTOTYPE the peer is of the other service, EPROTONOSUPPORT, EHOSTUNREACH no underlay
  * address, EADDRINUSE, EADDRNOTAVAIL no port free or connect to itself, ENOBUFS, ENETDOWN, EALREADY, EISCONN, EINVAL
- * listening or port 0 (section 16).
+ * listening or port 0 (section 16); or what the system says where this host has no way to the peer, as ENETUNREACH, EACCES,
+ * EAFNOSUPPORT, EADDRNOTAVAIL or EINVAL.
  */
 int cdp_connect(int s, const struct cdp_addr *addr);
 
@@ -243,10 +244,11 @@ int cdp_flush(int s);
 
 /* What became of a connection that was closed (CDP-ST-E). */
 struct cdp_close_result {
-    uint32_t confirmed;         /* 1: the peer acknowledged the end, hence everything before it */
+    uint32_t confirmed;         /* 1: the peer acknowledged the end, hence everything before it, or it had closed first */
     uint32_t discarded_here;    /* packets acknowledged here that no reader took */
     uint32_t discarded_by_peer; /* packets of ours that the peer says no reader took */
     uint32_t reason;            /* REASON code of section 16; 15 is an ordinary close */
+    uint64_t undelivered;       /* packets of ours, sent or not, that were dropped as the peer had closed first */
 };
 
 /*
@@ -295,7 +297,7 @@ int cdp_getpeername(int s, struct cdp_addr *addr);
 #define CDP_FIXED_WINDOW 7        /* first: packets of CDP_FIXED, 1..2^30-1; 64 (CDP-CC-2) */
 #define CDP_INTEGRITY 8           /* first: 1 (default) packets carry a CRC32C; 0 not, unless the peer asks (section 6) */
 #define CDP_RECEIVE_SLOTS 9       /* first: packets the peer may send ahead of the reader, 1024 (CDP-LIM-5) */
-#define CDP_SEND_BYTES 10         /* first: bytes the send queue holds, 4194304 (CDP-LIM-8) */
+#define CDP_SEND_BYTES 10         /* first: bytes the send queue holds, 4194304; of datagrams 1024 packets at most, with those in flight (CDP-LIM-8) */
 #define CDP_COALESCING 11         /* first: CDP_COALESCE_OFF, CDP_COALESCE_BUSY (default), or 1..1000 us to wait */
 #define CDP_KEEPALIVE_INTERVAL 12 /* first: s of silence before a client probes, 60 (section 11) */
 #define CDP_KEEPALIVE_EXPIRY 13   /* first: s without a packet before the connection is dropped, 300 */

@@ -49,7 +49,8 @@ struct fiber_config {
 
 /*
  * Starts the workers; NULL is the default.
- * errno: EBUSY started already, or the shutdown goes on, EINVAL a value cannot be, EADDRINUSE another process has stat_name.
+ * errno: EBUSY started already, or the shutdown goes on, EINVAL a value cannot be, EAGAIN the system refuses a thread,
+ * EADDRINUSE another process has stat_name.
  */
 int fiber_init(const struct fiber_config *config);
 

@@ -27,7 +27,7 @@ pub const CDP_CLOSED: c_int = 3;
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CdpCloseResult {
-    /// 1 if the peer acknowledged the end.
+    /// 1 if the peer acknowledged the end, or had closed first.
     pub confirmed: u32,
     /// Packets acknowledged here that no reader took.
     pub discarded_here: u32,
@@ -35,6 +35,8 @@ pub struct CdpCloseResult {
     pub discarded_by_peer: u32,
     /// REASON code of section 16.
     pub reason: u32,
+    /// Packets of ours that were dropped as the peer had closed first.
+    pub undelivered: u64,
 }
 
 impl From<CloseResult> for CdpCloseResult {
@@ -44,6 +46,7 @@ impl From<CloseResult> for CdpCloseResult {
             discarded_here: result.discarded_here,
             discarded_by_peer: result.discarded_by_peer,
             reason: result.reason.code().into(),
+            undelivered: result.undelivered,
         }
     }
 }

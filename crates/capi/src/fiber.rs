@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use weft_fiber::{DetachError, Fiber, Handle, JoinError, Joiner, Runtime};
+use weft_fiber::{BuildError, DetachError, Fiber, Handle, JoinError, Joiner, Runtime};
 
 use weft_socket::stat::Offer;
 
@@ -124,7 +124,10 @@ pub unsafe extern "C" fn fiber_init(config: *const FiberConfig) -> c_int {
                 "fibers are run already; call fiber_init once, or again after fiber_shutdown has returned",
             ));
         }
-        let runtime = builder.build().map_err(Failure::invalid)?;
+        let runtime = builder.build().map_err(|error| match error {
+            BuildError::Thread(_) => Failure::new(libc::EAGAIN, error),
+            BuildError::Option { .. } | _ => Failure::invalid(error),
+        })?;
         let handle = runtime.handle();
         let offer = stat_name.map(|name| offered(name, handle.clone())).transpose()?;
         *running = Some(Running { runtime: Some(runtime), handle, offer });

@@ -7,7 +7,7 @@ use weft_socket::EndReason;
 use crate::boundary;
 
 /// What each errno of section 16 means here, for errors that come without a sentence of their own.
-const ERRNO: [(c_int, &CStr); 32] = [
+const ERRNO: [(c_int, &CStr); 34] = [
     (0, c"no error"),
     (libc::EACCES, c"forbidden: a policy or a missing permission refuses it"),
     (libc::EADDRINUSE, c"address in use: another socket has that port"),
@@ -15,6 +15,7 @@ const ERRNO: [(c_int, &CStr); 32] = [
         libc::EADDRNOTAVAIL,
         c"address not available: no port is free, another node is named, or a socket connects to itself",
     ),
+    (libc::EAFNOSUPPORT, c"the node has no address of that family to send from"),
     (libc::EAGAIN, c"it would have to wait: try again when cdp_poll_fd says so"),
     (libc::EALREADY, c"already under way"),
     (libc::EBADF, c"not a descriptor of that kind, or closed"),
@@ -30,6 +31,7 @@ const ERRNO: [(c_int, &CStr); 32] = [
     (libc::EMFILE, c"too many descriptors are open"),
     (libc::EMSGSIZE, c"message too long for this connection"),
     (libc::ENETDOWN, c"the node, or the link, is down"),
+    (libc::ENETUNREACH, c"network unreachable: this host has no way to that address"),
     (libc::ENOBUFS, c"no memory or budget is left for a queue"),
     (libc::ENODATA, c"the peer closed, and everything was read"),
     (libc::ENOMEM, c"no memory is left"),

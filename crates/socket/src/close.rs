@@ -11,12 +11,14 @@ use crate::EndReason;
 ///         println!("everything arrived");
 ///     } else {
 ///         println!("{} packets of ours were discarded by the peer", result.discarded_by_peer);
+///         println!("{} more did not reach it, as it had closed", result.undelivered);
 ///     }
 /// }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CloseResult {
-    /// The peer acknowledged our end of connection, hence every packet before it.
+    /// The peer acknowledged our end of connection, hence every packet before it; or it had closed first, and what it did not take is
+    /// [`CloseResult::undelivered`].
     pub confirmed: bool,
     /// Packets we acknowledged but never delivered to our reader (DISCARDED, section 3.1).
     pub discarded_here: u32,

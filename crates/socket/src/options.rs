@@ -143,7 +143,8 @@ impl Options {
         self
     }
 
-    /// Bytes the send queue holds before `send` blocks (CDP-LIM-8). Default 4 MiB.
+    /// Bytes the send queue holds before `send` blocks (CDP-LIM-8). Default 4 MiB. Of datagrams it holds 1,024 packets at most, those that
+    /// are not acknowledged among them.
     #[must_use]
     pub fn send_bytes(mut self, bytes: usize) -> Self {
         self.send_bytes = bytes.max(1);
@@ -254,7 +255,7 @@ impl Options {
     }
 
     /// Retransmission time-out before the first round-trip sample (RTO_INIT, section 12). Default 250 ms, which is
-    /// allowed inside one cluster; at least 2 ms, as of every other time-out.
+    /// allowed inside one cluster; at least 2 ms.
     #[must_use]
     pub fn rto_init(mut self, timeout: Duration) -> Self {
         self.rto_init = Some(timeout);

@@ -32,7 +32,6 @@ enum Command {
     IoNode(io_node::Args),
     Doctor(doctor::Args),
     /// Print completions for a shell
-    #[command(hide = true)]
     Completions {
         /// The shell
         shell: Shell,

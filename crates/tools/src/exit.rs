@@ -80,7 +80,7 @@ impl Code {
             text.push_str(&format!("  {:>3}  {meaning}\n", code.number()));
         }
         text.push_str(
-            "With --json the last line of a command that fails is an \"error\" event with this code.\n",
+            "With --json a command that fails ends with an \"error\" event with this code, but where its command line was wrong; `cat` says it on\nstandard error.\n",
         );
         text
     }

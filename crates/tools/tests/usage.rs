@@ -29,6 +29,8 @@ fn a_wrong_command_line_has_a_code_of_its_own_and_says_what_is_wrong() {
         (&["ping", "localhost:abc"], "no service is called \"abc\""),
         (&["ping", "host", "--workers", "1000"], "give 0 to 64"),
         (&["cat"], "required"),
+        (&["cat", "host", "--send-timeout", "0"], "\"0\" is no time to wait"),
+        (&["send", "a", "host", "--send-timeout", "1s"], "unexpected argument"),
         (&["cat", "host", "-d", "--block", "0"], "\"0\" is no size of a block"),
         (&["cat", "host", "--underlay-port", "0"], "from 1 to 65535"),
         (&["cat", "host", "--peer-underlay", "127.0.0.1:0"], "its port is not 0"),

@@ -158,6 +158,43 @@ static void hears_itself(int s)
     CHECK(getsockname(s, (struct sockaddr *)&at, &len) == 0 && connect(s, (struct sockaddr *)&at, len) == 0);
 }
 
+/* What a peer that closes first did not take is told. */
+static void closed_first(int client, int server)
+{
+    struct cdp_addr addr;
+    struct cdp_close_result result;
+    static char packet_of_its_own[1000];
+    char byte;
+    int listener = listener_on(server, CDP_DATAGRAM, &addr), s = cdp_socket_on(client, CDP_DATAGRAM);
+
+    CHECK(cdp_connect(s, &addr) == 0);
+    int a = cdp_accept(listener, NULL);
+    CHECK(cdp_send(s, "!", 1, 0) == 1 && cdp_recv(a, &byte, 1, 0) == 1);
+    CHECK(cdp_close(a) == 0);
+    FAILS(cdp_recv(s, &byte, 1, 0), ENODATA);
+    FAILS(cdp_send(s, "?", 1, 0), EPIPE);
+    CHECK(cdp_close_result(s, -1, &result) == 0);
+    CHECK(result.confirmed == 1 && result.undelivered == 0 && result.discarded_by_peer == 0 && result.reason == 15);
+
+    /* It takes 16 and reads none. */
+    CHECK(cdp_close(listener) == 0);
+    listener = cdp_socket_on(server, CDP_DATAGRAM);
+    set_option(listener, CDP_RECEIVE_SLOTS, 16);
+    set_option(listener, CDP_MSS, 600);
+    CHECK(cdp_listen(listener, 1) == 0 && cdp_getsockname(listener, &addr) == 0);
+    s = cdp_socket_on(client, CDP_DATAGRAM);
+    set_option(s, CDP_MSS, 600);
+    CHECK(cdp_connect(s, &addr) == 0);
+    a = cdp_accept(listener, NULL);
+    for (int i = 0; i < 200; i++)
+        CHECK(cdp_send(s, packet_of_its_own, sizeof packet_of_its_own, 0) == (ssize_t)sizeof packet_of_its_own);
+    CHECK(cdp_close(a) == 0);
+    FAILS(cdp_recv(s, &byte, 1, 0), ENODATA);
+    CHECK(cdp_close_result(s, -1, &result) == 0);
+    CHECK(result.confirmed == 1 && result.undelivered + result.discarded_by_peer >= 200);
+    CHECK(cdp_close(listener) == 0);
+}
+
 static void without_waiting(int client, int server)
 {
     struct cdp_addr addr;
@@ -354,6 +391,7 @@ int main(void)
     datagrams(client, server);
     too_large(client, server);
     streams(client, server);
+    closed_first(client, server);
     without_waiting(client, server);
     in_loops(client, server);
     times_out(client, server);

@@ -9,13 +9,13 @@ use std::time::Duration;
 use serde::Serialize;
 use weft_base::{Port, Service};
 use weft_link::UnderlayText;
-use weft_socket::{CloseResult, ConnectError, Listener, Socket};
+use weft_socket::{CloseResult, ConnectError, Listener, Options, Socket};
 
 use crate::exit::{Code, Failure};
 use crate::net::{self, ListenPort, LocalNode, NodeFlags, PeerFlags, Reached, Role, SocketFlags};
 use crate::recv::Listening;
 use crate::target::Target;
-use crate::units::{parse_bytes, parse_duration};
+use crate::units::{parse_bytes, parse_duration, parse_wait};
 use crate::{echo, say, signal};
 use input::{Framing, Input};
 use pump::Pump;
@@ -55,6 +55,14 @@ pub struct Args {
     /// Silence of the other end after which to close, once the input has ended
     #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     wait: Duration,
+
+    /// How long a send waits for room [default: for ever]
+    #[arg(long, value_name = "TIME", value_parser = parse_wait)]
+    send_timeout: Option<Duration>,
+
+    /// How long a receive waits for data [default: for ever]
+    #[arg(long, value_name = "TIME", value_parser = parse_wait)]
+    recv_timeout: Option<Duration>,
 
     /// Say on standard error who connected and how it ended
     #[arg(long, short)]
@@ -102,11 +110,23 @@ enum Event {
         why: String,
         stats: serde_json::Value,
     },
+    /// With --echo: a connection that is over, and why if not by a close.
+    Echoed {
+        peer: String,
+        why: Option<String>,
+        stats: serde_json::Value,
+    },
 }
 
 impl Args {
     fn service(&self) -> Service {
         if self.datagram { Service::Datagram } else { Service::Stream }
+    }
+
+    fn options(&self) -> Options {
+        let options = self.socket.options(self.service());
+        let options = self.send_timeout.map_or(options.clone(), |time| options.send_timeout(time));
+        self.recv_timeout.map_or(options.clone(), |time| options.recv_timeout(time))
     }
 
     fn framing(&self) -> Framing {
@@ -141,7 +161,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn connect(args: &Args, target: &Target) -> Result<(), Failure> {
     let Reached { local, peer, at } = net::reach(target, Port::ECHO, &args.peer, &args.node, "cat")?;
     local.shutdown_on_interrupt(|| {});
-    let options = args.socket.options(args.service());
+    let options = args.options();
     let socket = local.node.connect(peer, &options).map_err(|error| {
         if !matches!(error, ConnectError::WrongService { .. }) {
             let port = target.port.as_ref().map_or_else(|| Port::ECHO.to_string(), ToString::to_string);
@@ -159,7 +179,7 @@ fn connect(args: &Args, target: &Target) -> Result<(), Failure> {
 fn listen(args: &Args, port: &ListenPort) -> Result<(), Failure> {
     let local = LocalNode::open(&args.node, Role::Server, "cat")?;
     local.shutdown_on_interrupt(|| {});
-    let options = args.socket.options(args.service());
+    let options = args.options();
     let listener =
         local.node.listen(local.port(port)?, &options).map_err(|error| net::listen_failure(&error))?;
     listener.set_accept_timeout(None);
@@ -169,11 +189,17 @@ fn listen(args: &Args, port: &ListenPort) -> Result<(), Failure> {
         signal::serves();
     }
     if args.echo {
-        let json = args.json;
-        let verbose = args.verbose || json;
+        let (json, verbose) = (args.json, args.verbose);
         echo::serve(&listener, move |socket, result| {
-            if verbose {
-                let why = result.err().map_or_else(|| "closed".to_owned(), |error| error.to_string());
+            let why = result.err().map(|error| error.to_string());
+            if json {
+                say::json_note(&Event::Echoed {
+                    peer: socket.peer_address().to_string(),
+                    why,
+                    stats: stats_of(socket),
+                });
+            } else if verbose {
+                let why = why.as_deref().unwrap_or("closed");
                 say::note(&format!("{}: {why}", UnderlayText(socket.peer_underlay())));
             }
         });
@@ -218,7 +244,7 @@ fn converse(args: &Args, socket: &Socket, input: &Arc<Input>) -> Result<(), Fail
         // What it did not send is for the next connection.
         let _ = sender.join();
     }
-    let stats = serde_json::from_str(&socket.stats().to_json()).unwrap_or_default();
+    let stats = stats_of(socket);
     match (spoken, closed) {
         (Ok(()), Ok(result)) => {
             // As JSON the numbers tell it.
@@ -238,6 +264,10 @@ fn converse(args: &Args, socket: &Socket, input: &Arc<Input>) -> Result<(), Fail
             Err(failure)
         }
     }
+}
+
+fn stats_of(socket: &Socket) -> serde_json::Value {
+    serde_json::from_str(&socket.stats().to_json()).unwrap_or_default()
 }
 
 fn closed_event(peer: &str, result: &CloseResult, stats: serde_json::Value) -> Event {

@@ -41,8 +41,9 @@ pub struct NodeFlags {
 
     /// Sockets or rings that share what arrives, each served by a thread of its own where there are as many workers
     ///
-    /// All that comes from one UDP port of one peer comes by one of them, so they share the work of a node with many peers. [default: 1,
-    /// and on hosts with four cores or more two for each core, 32 at most, for who listens outside of a job]
+    /// All that comes from one UDP port of one peer comes by one of them, so they share the work of a node with many peers. What is recorded,
+    /// traced or damaged comes by one alone. [default: 1, and over UDP on hosts with four cores or more two for each core, 32 at most, for
+    /// who listens outside of a job and records, traces and damages nothing]
     #[arg(long, value_name = "N", value_parser = parse_ports,
         conflicts_with_all = ["pcap", "trace", "fault", "fault_in"])]
     pub ports: Option<usize>,
@@ -172,7 +173,7 @@ pub struct SocketFlags {
     #[arg(long, value_name = "PACKETS", value_parser = |text: &str| parse_within(text, 1, limits::RECEIVE_SLOTS_MAX))]
     pub receive_slots: Option<u32>,
 
-    /// Bytes the send queue holds, such as 4M [default: 4M]
+    /// Bytes the send queue holds, such as 4M; of datagrams 1,024 packets at most, with those in flight [default: 4M]
     #[arg(long, value_name = "SIZE", value_parser = parse_some_bytes)]
     pub send_bytes: Option<usize>,
 
@@ -207,14 +208,6 @@ pub struct SocketFlags {
     /// How long to try to deliver the rest after a close [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub close_timeout: Option<Duration>,
-
-    /// How long a send waits for room [default: for ever]
-    #[arg(long, value_name = "TIME", value_parser = parse_wait)]
-    pub send_timeout: Option<Duration>,
-
-    /// How long a receive waits for data [default: for ever]
-    #[arg(long, value_name = "TIME", value_parser = parse_wait)]
-    pub recv_timeout: Option<Duration>,
 
     /// How long the other end may refuse to read before it is dropped [default: 300s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -253,8 +246,6 @@ impl SocketFlags {
         options = with(options, self.mss, Options::mss);
         options = with(options, self.local_port, Options::local_port);
         options = with(options, self.close_timeout, Options::close_timeout);
-        options = with(options, self.send_timeout, Options::send_timeout);
-        options = with(options, self.recv_timeout, Options::recv_timeout);
         options = with(options, self.no_progress, Options::no_progress);
         options = with(options, self.give_up, Options::give_up);
         options = with(options, self.ack_delay, Options::ack_delay);

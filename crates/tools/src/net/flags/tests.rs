@@ -30,8 +30,6 @@ fn every_socket_option_reaches_the_socket() {
         "--local-port=5000",
         "--connect-timeout=3s",
         "--close-timeout=4s",
-        "--send-timeout=5s",
-        "--recv-timeout=6s",
         "--no-progress=7s",
         "--give-up=8s",
         "--ack-delay=2ms",
@@ -53,8 +51,6 @@ fn every_socket_option_reaches_the_socket() {
         .local_port(5000)
         .connect_timeout(secs(3))
         .close_timeout(secs(4))
-        .send_timeout(secs(5))
-        .recv_timeout(secs(6))
         .no_progress(secs(7))
         .give_up(secs(8))
         .ack_delay(Duration::from_millis(2))
@@ -83,7 +79,6 @@ fn wrong_values_are_refused_with_what_would_be_accepted() {
         ("--message-bytes=0", "1 to 2147483647 bytes"),
         ("--send-bytes=0", "a size such as 4M"),
         ("--receive-slots=0", "a whole number from 1 to"),
-        ("--send-timeout=0", "no time to wait"),
         ("--mss=100", "from 512 to 65507"),
         ("--node=0", "1 to 0xfffffe"),
         ("--link=eth0", "packet:INTERFACE"),
