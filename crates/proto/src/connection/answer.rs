@@ -68,6 +68,7 @@ impl Connection {
         };
         let payload = packet.payload();
         if self.has_unread_ack()
+            || payload.len() > usize::from(self.config.link_mss)
             || !self.is_conversation(s, full)
             || !self.receiver.hands_over(packet.eom(), payload.len())
         {

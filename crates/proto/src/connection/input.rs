@@ -214,6 +214,10 @@ impl Connection {
         let header = packet.header();
         self.receiver.note_congestion(header.ce);
         self.stats.ce_received += u64::from(header.ce);
+        // [CDP-SVC-3] Memory was promised for segments of the size that was announced; those that come with it are as long.
+        if packet.payload_len() > usize::from(self.config.link_mss) {
+            return self.end_for_violation(now, Reason::PROTOCOL);
+        }
         match (place, self.state) {
             // [CDP-SEQ-11] before RCV.NXT: acknowledged, and its data ignored
             (Place::Before, _) => self.repeat_ack(now),

@@ -219,3 +219,33 @@ fn an_echo_resets_a_connection_whose_peer_forgot_it() {
     pair.client.handle_packet(pair.now, parse(head));
     assert_eq!(pair.client.error(), Some(Error::Reset(Reason::UNKNOWN)));
 }
+
+/// [CDP-SVC-3] Memory is promised for segments of the size that was announced. Alone, among others, and as an answer.
+#[test]
+fn a_segment_that_is_longer_than_was_announced_ends_the_connection() {
+    for (count, is_answer) in [(1, false), (3, false), (1, true)] {
+        let mut pair = Pair::of(Service::Stream);
+        pair.run(Duration::from_millis(20), false);
+        let now = pair.now;
+        if is_answer {
+            pair.client.send(b"question").unwrap();
+            pair.collect();
+            let question = std::mem::take(&mut pair.to_server);
+            question.into_iter().for_each(|packet| pair.deliver_to_server(packet));
+        }
+        pair.server().send(&vec![7; 1_444 * count]).unwrap();
+        let packets = outputs(pair.server(), now);
+        let small = Config::clone(&pair.client.config);
+        pair.client.config = Config { link_mss: 1_443, ..small }.into();
+        if is_answer {
+            let lone =
+                weft_wire::Lone::new_checked(packets[0].bytes(), flow(), Encapsulation::Simulated).unwrap();
+            assert!(pair.client.take_answer(now, &lone).is_none());
+        }
+        let mut bytes = packets.iter().flat_map(|packet| packet.bytes().to_vec()).collect::<Vec<_>>().into();
+        let size = packets[0].bytes().len();
+        let mut train = weft_wire::Train::split_checked(&mut bytes, size, Encapsulation::Simulated).unwrap();
+        pair.client.take_train_by(now, &mut train, 0, &mut []);
+        assert_eq!(pair.client.error(), Some(Error::Violation(Reason::PROTOCOL)), "{count}, {is_answer}");
+    }
+}
