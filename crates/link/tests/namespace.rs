@@ -191,6 +191,44 @@ fn a_peer_with_the_second_socket_is_reached_from_the_address_that_the_host_has_n
     });
 }
 
+/// Such an address means nothing without its interface, whatever the second socket is connected to.
+#[test]
+fn a_link_local_peer_keeps_its_interface_as_the_second_socket_comes_and_goes() {
+    let setup = [
+        "ip link add out0 type veth peer name out1",
+        "ip link set out0 up",
+        "ip -6 addr add fe80::5/64 dev out0 nodad",
+    ];
+    in_namespace(&setup, || {
+        let scope = std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap();
+        let scope = scope
+            .lines()
+            .find(|line| line.contains("out0"))
+            .and_then(|line| u32::from_str_radix(line.split_whitespace().nth(1)?, 16).ok());
+        let (mut here, mut there) =
+            (End::new("[::]:0"), End::new(&format!("[fe80::5%{}]:0", scope.unwrap())));
+        let to = there.link.info().local;
+        for round in 0..3 {
+            for _ in 0..100 {
+                here.look();
+                there.look();
+                here.send(to, &[vec![round; 64]]);
+                let from = there.receive(1)[0].0;
+                there.send(from, &[vec![round; 64]]);
+                assert_eq!(here.receive(1), [(to, vec![round; 64])]);
+            }
+            assert_eq!(here.link.poll_fds().len(), 2, "the peer has the second socket");
+            // What comes together is not for it.
+            for _ in 0..100 {
+                here.send(to, &ends::packets(4, 700));
+                let from = there.receive(4)[0].0;
+                there.send(from, &ends::packets(4, 700));
+                here.receive(4);
+            }
+        }
+    });
+}
+
 /// The second socket may be full while the shared one, whose descriptor is told, is not.
 #[test]
 fn who_is_told_to_wait_has_something_to_wait_for_where_a_peer_has_the_second_socket() {

@@ -1,14 +1,15 @@
 //! `weft recv`: takes what `weft send` sends.
 
+mod turns;
+
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
-use weft_base::Service;
 use weft_link::UnderlayText;
 use weft_socket::{Listener, Socket, Stream};
 
@@ -20,11 +21,8 @@ use crate::transfer::frame::Frame;
 use crate::transfer::{self, receiver};
 use crate::units::parse_wait;
 use crate::{say, signal};
+use turns::Turns;
 
-/// Transfers at the same time; others wait until one has ended.
-const TRANSFERS_MAX: usize = 16;
-/// Transfers that wait; further ones are refused.
-const WAITING_MAX: usize = 256;
 /// How long to wait for the sender's close after the last word.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
@@ -115,7 +113,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let destination = Arc::new(destination);
     let local = LocalNode::open(&args.node, Role::Server, "recv")?;
     let options =
-        args.socket.options(Service::Stream).recv_timeout(args.silence).send_timeout(transfer::LOOK_INTERVAL);
+        args.socket.transfer_options().recv_timeout(args.silence).send_timeout(transfer::LOOK_INTERVAL);
     let listener =
         local.node.listen(local.port(&args.port)?, &options).map_err(|e| net::listen_failure(&e))?;
     listener.set_accept_timeout(None);
@@ -132,10 +130,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let turns = Arc::new(Turns::default());
     loop {
         let socket = listener.accept().map_err(|e| net::accept_failure(&e))?;
-        let Some(place) = Turns::place(&turns) else {
-            let what = format!("{WAITING_MAX} transfers wait already");
-            refuse(socket, Failure::new(Code::Protocol, what, "repeat the command when some have ended"));
-            continue;
+        let place = match Turns::place(&turns, socket.peer_underlay().ip()) {
+            Ok(place) => place,
+            Err(what) => {
+                refuse(socket, Failure::new(Code::Protocol, what, "repeat the command when some have ended"));
+                continue;
+            }
         };
         let (destination, its_style, taken) = (destination.clone(), style.clone(), socket.clone());
         let transfer = move || match take(&taken, &destination, &its_style, || place.turn()) {
@@ -156,66 +156,6 @@ fn refuse(socket: Socket, failure: Failure) {
     // If it does not hear it, it sees that the connection ends.
     let _ = Frame::Abort(failure).write(&mut &stream);
     stream.close_start();
-}
-
-/// Who may transfer, and who waits for that. The lock is held for a look.
-#[derive(Default)]
-struct Turns {
-    counts: Mutex<Counts>,
-    /// Notified when a transfer has ended.
-    ended: Condvar,
-}
-
-#[derive(Default)]
-struct Counts {
-    /// Transfers that run or wait.
-    places: usize,
-    running: usize,
-}
-
-impl Turns {
-    /// A place for one more transfer, if there is any.
-    fn place(turns: &Arc<Self>) -> Option<Place> {
-        let mut counts = turns.locked();
-        if counts.places >= TRANSFERS_MAX + WAITING_MAX {
-            return None;
-        }
-        counts.places += 1;
-        Some(Place(turns.clone()))
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A transfer that runs or waits, until this goes.
-struct Place(Arc<Turns>);
-
-impl Place {
-    /// Waits until this transfer may run.
-    fn turn(&self) -> Turn<'_> {
-        let is_full = |counts: &mut Counts| counts.running >= TRANSFERS_MAX;
-        let waited = self.0.ended.wait_while(self.0.locked(), is_full);
-        waited.unwrap_or_else(PoisonError::into_inner).running += 1;
-        Turn(&self.0)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.locked().places -= 1;
-    }
-}
-
-/// A transfer that runs, until this goes.
-struct Turn<'a>(&'a Turns);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.0.locked().running -= 1;
-        self.0.ended.notify_one();
-    }
 }
 
 fn announce(listening: &Listening, args: &Args, style: &Style) {

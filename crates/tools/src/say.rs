@@ -1,5 +1,6 @@
 //! Lines on standard output and standard error, and the one place where JSON is printed.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::OnceLock;
 
@@ -24,7 +25,13 @@ pub fn line(text: &str) {
 
 fn write(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{text}").and_then(|()| out.flush())
+    writeln!(out, "{}", shown(text)).and_then(|()| out.flush())
+}
+
+/// The text without what would steer a terminal: some of it a peer may have said.
+fn shown(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if text.contains(steers) { text.replace(steers, "\u{FFFD}").into() } else { text.into() }
 }
 
 /// Writes a line to standard output, for a command whose work counts for more than what it says of it: when that cannot be
@@ -62,7 +69,7 @@ pub fn json(value: &impl Serialize) {
 /// Writes a line to standard error.
 pub fn note(text: &str) {
     // Where should a complaint about standard error go?
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", shown(text));
 }
 
 /// Writes one JSON value as a line of standard error.
@@ -96,5 +103,16 @@ impl<'a> FailureEvent<'a> {
             cause: &failure.what,
             next: &failure.next,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_peer_says_steers_no_terminal() {
+        assert_eq!(shown("\u{1b}]0;x\u{7} \u{9b}2J"), "\u{FFFD}]0;x\u{FFFD} \u{FFFD}2J");
+        assert!(matches!(shown("two\tcolumns,\ntwo lines: \u{e4}"), Cow::Borrowed(_)));
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use weft_base::{Port, Service};
+use weft_base::Port;
 use weft_socket::Stream;
 
 use crate::exit::{Code, Failure};
@@ -91,11 +91,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .node
         .connect(
             peer,
-            &args
-                .socket
-                .options(Service::Stream)
-                .recv_timeout(args.silence)
-                .send_timeout(transfer::LOOK_INTERVAL),
+            &args.socket.transfer_options().recv_timeout(args.silence).send_timeout(transfer::LOOK_INTERVAL),
         )
         .map_err(|error| net::no_server(&error, target, at, &net::listens("weft recv DIR", target)))?;
     style.note(&format!(

@@ -32,15 +32,16 @@ fn a_sender_too_many_hears_that_it_waits_and_one_more_is_refused() {
     let world = World::new();
     let to = world.to("");
     let server = Server::start(&["recv", to.to_str().unwrap(), "--port", "0", "--silence", "600s"]);
-    let node = Node::builder().bind("127.0.0.1:0".parse().unwrap()).open().unwrap();
-    let running: Vec<_> = (0..16)
+    let node_at = |host: &str| Node::builder().bind(format!("{host}:0").parse().unwrap()).open().unwrap();
+    let (node, other) = (node_at("127.0.0.1"), node_at("127.0.0.2"));
+    let running: Vec<_> = (0..15)
         .map(|_| {
             let stream = begin(&node, &server);
             assert_eq!(Reader::new(&stream).next_frame().unwrap(), Frame::PlanEnd);
             stream
         })
         .collect();
-    let waiting: Vec<_> = (0..256).map(|_| begin(&node, &server)).collect();
+    let waiting: Vec<_> = (0..225).map(|_| begin(&node, &server)).collect();
     let mut busy = Vec::new();
     Frame::Busy.write(&mut busy).unwrap();
     for mut stream in &waiting {
@@ -51,7 +52,13 @@ fn a_sender_too_many_hears_that_it_waits_and_one_more_is_refused() {
     let refused = begin(&node, &server);
     let Frame::Abort(failure) = Reader::new(&refused).next_frame().unwrap() else { panic!("it is taken") };
     assert_eq!(failure.code, Code::Protocol);
-    assert_eq!(failure.to_string(), "256 transfers wait already; repeat the command when some have ended");
+    assert_eq!(
+        failure.to_string(),
+        "240 transfers from this host run or wait already; repeat the command when some have ended"
+    );
+    // Another host has the last turn.
+    let elsewhere = begin(&other, &server);
+    assert_eq!(Reader::new(&elsewhere).next_frame().unwrap(), Frame::PlanEnd);
     // When those that run have gone the others come to their turn.
     drop(running);
     let mut last = waiting.into_iter().next().unwrap();

@@ -10,7 +10,7 @@
 //! delivering to it may come later still: the socket is looked at now and then as long as it exists.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -110,7 +110,7 @@ impl Direct {
         self.connecting.fetch_add(1, Ordering::Release);
         let Some(socket) = socket else { return };
         // A peer that cannot be reached just now does not answer either: the shared socket does.
-        if is_new || connect(socket, local, peer) {
+        if is_new || connect(socket, local, peer) == Connected::ToPeer {
             *held = Some(peer);
             self.set_mode(mode);
         }
@@ -123,8 +123,10 @@ impl Direct {
         let mut held = self.lock();
         let (Some(Some(socket)), Some(peer)) = (self.socket.get(), *held) else { return };
         self.connecting.fetch_add(1, Ordering::Release);
-        let silent = SocketAddr::new(peer.ip(), if peer.port() == 1 { 2 } else { 1 });
-        if connect(socket, local, silent) {
+        // with the interface that a link-local address has
+        let mut silent = peer;
+        silent.set_port(if peer.port() == 1 { 2 } else { 1 });
+        if connect(socket, local, silent) != Connected::No {
             *held = None;
             self.set_mode(Mode::Ending);
         }
@@ -155,23 +157,31 @@ impl Direct {
     }
 }
 
+/// Whom the second socket is connected to after it was to be connected to a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Connected {
+    ToPeer,
+    /// To a port that sends nothing, as there is no way to the peer.
+    ToNobody,
+    No,
+}
+
 /// Connects the second socket of a link at `local` to another peer.
-fn connect(socket: &Socket, local: SocketAddr, peer: SocketAddr) -> bool {
+fn connect(socket: &Socket, local: SocketAddr, peer: SocketAddr) -> Connected {
     let to = |peer| socket.connect(&options::target(peer, local.is_ipv6()).into()).is_ok();
     if !local.ip().is_unspecified() {
-        return to(peer);
+        return if to(peer) { Connected::ToPeer } else { Connected::No };
     }
     // The kernel keeps the address, and the interface, that it took for an earlier peer, to whom another may have led, and which this
     // host may have lost since. What comes before the next line is read with its address.
     let _ = rustix::net::connect_unspec(socket);
-    // To nobody, if there is no way to the peer: what all peers send would come to a socket that is not connected.
-    to(peer) || {
-        let _ = to(SocketAddr::new(
-            if local.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() },
-            1,
-        ));
-        false
+    if to(peer) {
+        return Connected::ToPeer;
     }
+    // What all peers send would come to a socket that is not connected.
+    let nobody: IpAddr =
+        if local.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
+    if to(SocketAddr::new(nobody, 1)) { Connected::ToNobody } else { Connected::No }
 }
 
 /// A socket at the same address as `shared`, connected to `peer`: one that is not connected would take packets of all peers.

@@ -209,7 +209,7 @@ pub struct SocketFlags {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub close_timeout: Option<Duration>,
 
-    /// How long the other end may refuse to read before it is dropped [default: 300s]
+    /// How long the other end may refuse to read before it is dropped [default: 300s; of `send` and `recv`: for ever]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub no_progress: Option<Duration>,
 
@@ -234,7 +234,17 @@ impl SocketFlags {
     /// The options for a socket of `service`.
     #[must_use]
     pub fn options(&self, service: Service) -> Options {
-        let mut options = Options::of(service).integrity(!self.no_integrity).confirm(self.confirm);
+        self.options_over(Options::of(service))
+    }
+
+    /// The same for a transfer, whose ends say themselves that they live, however long one has no use for data.
+    #[must_use]
+    pub fn transfer_options(&self) -> Options {
+        self.options_over(Options::of(Service::Stream).no_progress(NO_LIMIT))
+    }
+
+    fn options_over(&self, options: Options) -> Options {
+        let mut options = options.integrity(!self.no_integrity).confirm(self.confirm);
         options = options.connect_timeout(self.connect_timeout);
         // One line per flag: taken over if it was given.
         options = with(options, self.congestion, Options::congestion);
@@ -253,6 +263,9 @@ impl SocketFlags {
         with(options, self.accept_limit.map(usize::from), Options::accept_limit)
     }
 }
+
+/// A time that no transfer takes.
+const NO_LIMIT: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 fn with<T>(options: Options, value: Option<T>, set: impl FnOnce(Options, T) -> Options) -> Options {
     match value {

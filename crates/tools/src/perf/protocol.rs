@@ -26,6 +26,10 @@ pub(super) const VERSION: u32 = 1;
 pub(super) const PARALLEL_MAX: u32 = 128;
 /// Largest message or write, in bytes.
 pub(super) const SIZE_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of the buffers of all connections of a test, at most.
+const BUFFERS_BYTES_MAX: u64 = 512 << 20;
+/// What the send queue of a connection holds.
+const QUEUE_BYTES: u64 = 4 << 20;
 /// Longest line on the control connection, in bytes.
 const LINE_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a greeting.
@@ -127,6 +131,15 @@ impl Request {
         Duration::from_millis(self.time_ms)
     }
 
+    fn buffers_bytes(&self) -> u64 {
+        self.size_bytes.saturating_mul(self.parallel.into())
+    }
+
+    /// Memory that it takes at an end, about.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.buffers_bytes() + QUEUE_BYTES * u64::from(self.parallel)
+    }
+
     /// What is wrong with it.
     pub(super) fn check(&self) -> Result<(), String> {
         match self {
@@ -139,6 +152,10 @@ impl Request {
             _ if self.size_bytes == 0 || self.size_bytes > SIZE_BYTES_MAX => Err(format!(
                 "messages of {} bytes, where 1 to {SIZE_BYTES_MAX} are possible",
                 self.size_bytes
+            )),
+            _ if self.buffers_bytes() > BUFFERS_BYTES_MAX => Err(format!(
+                "{} connections with messages of {} bytes, whose buffers take more than {BUFFERS_BYTES_MAX} bytes",
+                self.parallel, self.size_bytes
             )),
             _ if self.bytes.is_none() && self.time_ms == 0 => {
                 Err("less than a millisecond, in which nothing can be measured".to_owned())
@@ -309,5 +326,9 @@ mod tests {
         assert!(bad.check().unwrap_err().contains("1 to 128"));
         (bad.parallel, bad.size_bytes) = (1, 1 << 40);
         assert!(bad.check().unwrap_err().contains("messages of"));
+        (bad.parallel, bad.size_bytes) = (PARALLEL_MAX, SIZE_BYTES_MAX);
+        assert!(bad.check().unwrap_err().contains("buffers"));
+        (bad.size_bytes, bad.time_ms) = (1, 0);
+        assert!(bad.check().unwrap_err().contains("less than a millisecond"));
     }
 }

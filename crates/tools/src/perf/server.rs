@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -28,6 +28,9 @@ use crate::{echo, say, signal, units};
 /// Longest wait for the next word of a client, beyond the time of the test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Memory that the tests which go on at one time may take, about.
+const TESTS_BYTES_MAX: u64 = 2 << 30;
+
 /// Where load connections find the test that they belong to.
 type Tests = Arc<Mutex<HashMap<u64, Sender<(u32, Socket)>>>>;
 
@@ -48,7 +51,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let spawned = spawn(move || echo::serve(&echoes, |_, _| {}));
     spawned.map_err(|error| Failure::thread(&error))?;
     let (ended, tests) = mpsc::channel();
-    let server = Server { datagram_port: datagrams.local_address().port, tests: Tests::default(), ended };
+    let server = Server {
+        datagram_port: datagrams.local_address().port,
+        tests: Tests::default(),
+        taken_bytes: Arc::default(),
+        ended,
+    };
     for listener in [datagrams, streams] {
         let server = server.clone();
         spawn(move || server.serve(&listener)).map_err(|error| Failure::thread(&error))?;
@@ -132,6 +140,8 @@ impl Tested {
 struct Server {
     datagram_port: Port,
     tests: Tests,
+    /// Memory that the tests take which go on.
+    taken_bytes: Arc<AtomicU64>,
     /// Who waits for the end of tests.
     ended: Sender<Tested>,
 }
@@ -190,7 +200,9 @@ impl Server {
         flows: &Receiver<(u32, Socket)>,
     ) -> io::Result<Result<Done, Failure>> {
         let request: Request = hear(&mut control)?;
-        if let Err(why) = request.check() {
+        let share = request.check().and_then(|()| Share::take(&self.taken_bytes, request.memory_bytes()));
+        if let Err(why) = &share {
+            let why = why.clone();
             tell(&mut control, &Answer::Refused { why: why.clone() })?;
             return Ok(Err(Failure::new(Code::Protocol, format!("refused: {why}"), "")));
         }
@@ -209,7 +221,7 @@ impl Server {
         };
         tell(&mut control, &Start {})?;
         let finish = hear::<Finish>(&mut control);
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
         let finish = finish?;
         let elapsed = started_at.elapsed();
         let expected = finish.sent_bytes.iter().chain(std::iter::repeat(&0));
@@ -228,6 +240,28 @@ impl Server {
         tell(&mut control, &results)?;
         let (sent_bytes, received_bytes) = super::report::totals(&results.connections);
         Ok(Ok(Done { test: request, sent_bytes, received_bytes, results }))
+    }
+}
+
+/// What a test takes of the memory for all.
+struct Share<'a> {
+    of: &'a AtomicU64,
+    bytes: u64,
+}
+
+impl<'a> Share<'a> {
+    fn take(of: &'a AtomicU64, bytes: u64) -> Result<Self, String> {
+        let share = Self { of, bytes };
+        if of.fetch_add(bytes, Ordering::Relaxed) + bytes > TESTS_BYTES_MAX {
+            return Err("too many tests go on; try again when some have ended".to_owned());
+        }
+        Ok(share)
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        self.of.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

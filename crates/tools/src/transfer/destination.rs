@@ -1,5 +1,6 @@
 //! The directory that files arrive in, and everything done to it apart from the files themselves.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::Permissions;
 use std::io;
@@ -76,6 +77,11 @@ impl Destination {
                 let what = format!("another transfer is writing {:?}", self.label(entry));
                 Failure::new(Code::Exists, what, "wait until it has ended").into()
             }
+            PartError::Foreign => {
+                let part = format!("{}{}", self.label(entry), name::PART_SUFFIX);
+                let what = format!("{part:?} is another user's, or others may write to it");
+                Failure::new(Code::Exists, what, "remove it, or receive into a directory of your own").into()
+            }
         }
     }
 
@@ -85,7 +91,7 @@ impl Destination {
             PartError::Io(error) => {
                 Failure::destination(&format!("{}{}", self.label(entry), name::PART_SUFFIX), &error).into()
             }
-            PartError::Exists | PartError::Locked => self.part_failed(entry, &error),
+            PartError::Exists | PartError::Locked | PartError::Foreign => self.part_failed(entry, &error),
         })
     }
 
@@ -146,12 +152,30 @@ impl Destination {
 
     /// Gives the directories that are ours their modes and times, the deepest first, and makes the names of everything
     /// that arrived durable.
-    pub(super) fn finish_directories(&self, directories: &[Directory<'_>]) -> Result<(), Error> {
-        for directory in directories.iter().rev() {
-            self.finish_directory(directory).map_err(|e| self.failed(directory.entry, &e))?;
+    ///
+    /// Those that something is missing of stay as they are, so that who repeats the transfer can put it there: `missing` are entries.
+    pub(super) fn finish_directories(
+        &self,
+        directories: &[Directory<'_>],
+        missing: &[&Entry],
+    ) -> Result<(), Error> {
+        let mut unfinished = HashSet::new();
+        for entry in missing {
+            let mut above = name::parent(&entry.name);
+            while !above.is_empty() && unfinished.insert(above) {
+                above = name::parent(above);
+            }
         }
-        let synced = self.dir.open(".").and_then(|dir| dir.sync_all());
-        synced.map_err(|e| Failure::destination(&self.path.to_string_lossy(), &e).into())
+        for directory in directories.iter().rev() {
+            if !unfinished.contains(&directory.entry.name[..]) {
+                self.finish_directory(directory).map_err(|e| self.failed(directory.entry, &e))?;
+            }
+        }
+        match self.dir.open(".").and_then(|dir| dir.sync_all()) {
+            // One that others may only put things into cannot be opened to be made durable.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            synced => synced.map_err(|e| Failure::destination(&self.path.to_string_lossy(), &e).into()),
+        }
     }
 
     fn finish_directory(&self, &Directory { entry, is_ours }: &Directory<'_>) -> io::Result<()> {

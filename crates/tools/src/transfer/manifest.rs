@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::name;
@@ -95,6 +95,26 @@ pub struct Source {
     pub entry: Entry,
     /// The path on this machine.
     pub path: PathBuf,
+    /// Device and inode of what was found there.
+    identity: (u64, u64),
+}
+
+impl Source {
+    /// Opens the file, if it is the one that was found. What somebody puts in its place, a link to a file of others say, or a pipe, is not
+    /// read, and nobody waits for it.
+    pub(super) fn open(&self) -> io::Result<Option<File>> {
+        let file = open(&self.path)?;
+        let found = file.metadata()?;
+        Ok(Some(file).filter(|_| found.is_file() && identity(&found) == self.identity))
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
 }
 
 /// Everything one transfer sends, directories before what they hold.
@@ -157,7 +177,7 @@ impl Walk {
         if kind.is_dir() {
             self.add_directory(path, name, metadata)
         } else if kind.is_file() {
-            File::open(path).map_err(|e| failed(path, &e))?;
+            open(path).map_err(|e| failed(path, &e))?;
             self.push(path, name.to_vec(), Kind::File { size: metadata.len() }, metadata);
             Ok(())
         } else if self.ancestors.is_empty() {
@@ -169,7 +189,7 @@ impl Walk {
     }
 
     fn add_directory(&mut self, path: &Path, name: &[u8], metadata: &Metadata) -> Result<(), Failure> {
-        let identity = (metadata.dev(), metadata.ino());
+        let identity = identity(metadata);
         if self.ancestors.contains(&identity) {
             let next =
                 if self.links == Links::Follow { "use --links keep or --links skip" } else { "leave it out" };
@@ -233,7 +253,8 @@ impl Walk {
             mtime_s: metadata.mtime(),
             mtime_ns: u32::try_from(metadata.mtime_nsec()).unwrap_or(0),
         };
-        self.manifest.sources.push(Source { entry, path: path.to_owned() });
+        let identity = identity(metadata);
+        self.manifest.sources.push(Source { entry, path: path.to_owned(), identity });
     }
 }
 

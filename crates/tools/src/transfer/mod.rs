@@ -15,6 +15,7 @@
 //! any time. Nothing here knows CDP: the stream is generic, so that the tests run over a socket pair. Whoever brings the
 //! stream gives it a time-out of more than a second for reading, and one of about a second for writing.
 
+mod announced;
 pub mod destination;
 pub mod frame;
 pub mod manifest;
@@ -158,7 +159,7 @@ impl Error {
 }
 
 fn broken(peer: &str, error: &io::Error, when: &str, next: &str) -> Failure {
-    if outward::is_pause(error) {
+    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) {
         return Failure::new(Code::NoAnswer, format!("{peer} fell silent {when}"), next);
     }
     Failure::new(Code::Lost, format!("lost {peer} {when}: {}", peer_cause(error)), next)

@@ -59,7 +59,9 @@ where
             match stream.write(bytes) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(len) => bytes = &bytes[len..],
-                Err(error) if is_pause(&error) => {}
+                // The time of a write that waits for room is over. A connection that has ended is another error, for ever.
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -88,10 +90,4 @@ where
             }
         }
     }
-}
-
-/// Whether an operation only ended because its time was over.
-pub(super) fn is_pause(error: &io::Error) -> bool {
-    let kind = error.kind();
-    [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut, io::ErrorKind::Interrupted].contains(&kind)
 }

@@ -1,7 +1,7 @@
 //! The temporary file beside the final name: locked, hashed as it grows, and renamed only when it is right.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, FileTimes, Permissions, TryLockError};
+use std::fs::{File, FileTimes, Metadata, Permissions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -17,6 +17,8 @@ mod tests;
 
 /// What we may do with a part.
 const OWN_MODE: u32 = 0o600;
+/// With these another user may write to it.
+const OTHERS_WRITE: u32 = 0o022;
 /// How often a part is opened that others finish meanwhile.
 const TRIES: usize = 8;
 
@@ -29,6 +31,8 @@ pub(super) enum PartError {
     Locked,
     /// Something of the final name appeared meanwhile.
     Exists,
+    /// The part is not ours alone: another user made it, or may write to it.
+    Foreign,
 }
 
 impl From<io::Error> for PartError {
@@ -49,24 +53,46 @@ pub(super) struct Part {
     pub(super) len: u64,
 }
 
+/// Whether nobody else may have written what is there, or may do so later: a name in a shared directory can be taken beforehand.
+fn is_ours(there: &Metadata) -> bool {
+    there.uid() == rustix::process::geteuid().as_raw() && there.mode() & OTHERS_WRITE == 0
+}
+
 impl Part {
     /// Opens the part of `file_name` in `dir`, or makes it. Nobody else can open it while this one lives.
     pub(super) fn open(dir: Dir, file_name: &OsStr) -> Result<Self, PartError> {
         let part_name = OsStr::from_bytes(&name::part_name(file_name.as_bytes())).to_owned();
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).mode(OWN_MODE).custom_flags(libc::O_NOFOLLOW);
+        options.read(true).write(true).custom_flags(libc::O_NOFOLLOW);
+        let mut fresh = options.clone();
+        fresh.create_new(true).mode(OWN_MODE);
         let file_name = file_name.to_owned();
         for _ in 0..TRIES {
-            let file = match dir.open_with(&part_name, &options) {
+            let made = dir.open_with(&part_name, &fresh);
+            let is_made = made.is_ok();
+            let opened = match made {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    dir.open_with(&part_name, &options)
+                }
+                made => made,
+            };
+            let file = match opened {
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     make_writable(&dir, &part_name).map_err(|_| error)?;
                     dir.open_with(&part_name, &options)?.into_std()
                 }
+                // Who had it has just finished.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened?.into_std(),
             };
+            if !is_made && !is_ours(&file.metadata()?) {
+                return Err(PartError::Foreign);
+            }
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(PartError::Locked),
+                // Some network file systems have no locks.
+                Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
             if is_only_name(&dir, &part_name, &file)? {
@@ -106,7 +132,7 @@ impl Part {
     pub(super) fn finish(self, entry: &Entry, replace: bool) -> Result<(), PartError> {
         let mode = entry.mode & 0o777;
         // Whatever interrupts this, who repeats the transfer can open the part.
-        let mode_of_part = mode | OWN_MODE;
+        let mode_of_part = mode & !OTHERS_WRITE | OWN_MODE;
         self.file.set_permissions(Permissions::from_mode(mode_of_part))?;
         self.file.set_times(times(entry))?;
         self.file.sync_all()?;
@@ -128,6 +154,17 @@ impl Part {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(PartError::Exists),
             Err(_) if self.dir.symlink_metadata(&self.file_name).is_ok() => Err(PartError::Exists),
             Err(_) => Ok(self.dir.rename(&self.part_name, &self.dir, &self.file_name)?),
+        }
+    }
+
+    /// Removes the part of `file_name` if it is a second name of that file, as one who was stopped between the two leaves it.
+    pub(super) fn forget_finished(dir: &Dir, file_name: &OsStr) -> io::Result<()> {
+        let part_name = OsStr::from_bytes(&name::part_name(file_name.as_bytes())).to_owned();
+        match (dir.symlink_metadata(&part_name), dir.symlink_metadata(file_name)) {
+            (Ok(part), Ok(file)) if (part.dev(), part.ino()) == (file.dev(), file.ino()) => {
+                dir.remove_file(&part_name)
+            }
+            _ => Ok(()),
         }
     }
 

@@ -1,26 +1,27 @@
 //! The receiving end: trusts no name, writes beside the final name, and renames what is proved right.
 
-use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::thread;
+use std::time::{Duration, Instant};
 
+use super::announced::{hear_hello, hear_manifest};
 use super::destination::Destination;
-use super::frame::{Digest, Frame, Reader, VERSION};
-use super::manifest::{ENTRIES_MAX, Entry, Kind};
+use super::frame::{Digest, Frame, Reader};
+use super::manifest::{Entry, Kind};
 use super::outward::Outward;
 use super::part::Part;
 use super::resume::Whole;
 use super::survey::{Plan, survey};
-use super::{Error, Observer, Report, name};
+use super::{CHUNK_BYTES, Error, Observer, Report};
 use crate::exit::{Code, Failure};
 
-/// Bytes of names that one manifest may have.
-const NAMES_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { 256 << 20 };
 /// Bytes taken off the stream after an `Abort`, so that the sender gets to read it.
 const DRAIN_BYTES_MAX: u64 = 64 << 20;
+/// And for how long at most.
+const DRAIN_TIME: Duration = if cfg!(test) { Duration::from_millis(300) } else { Duration::from_secs(10) };
 
 /// Receives one transfer from `stream` into `destination`.
 ///
@@ -90,6 +91,7 @@ where
         plan,
         whole: Whole::default(),
         next: 0,
+        missing: Vec::new(),
         report: Report::default(),
     };
     receiving.tell_plan()?;
@@ -97,7 +99,7 @@ where
     let digest = receiving.take_files()?;
     // Links come last, so that no file of this transfer can go through one.
     destination.make_links(&entries)?;
-    destination.finish_directories(&directories)?;
+    destination.finish_directories(&directories, &receiving.missing)?;
     outward.frame(&Frame::Complete { digest })?;
     Ok(Report { pauses: receiving.reader.take_pauses(), ..receiving.report })
 }
@@ -114,58 +116,9 @@ where
     };
     if outward.frame(&Frame::Abort(failure)).is_ok() {
         let mut rest = reader.stream_mut().take(DRAIN_BYTES_MAX);
+        let (deadline, mut buffer) = (Instant::now() + DRAIN_TIME, vec![0; CHUNK_BYTES]);
         // Whatever ends this is of no interest any more.
-        let _ = io::copy(&mut rest, &mut io::sink());
-    }
-}
-
-#[expect(clippy::wildcard_enum_match_arm, reason = "every other frame is out of turn")]
-fn hear_hello(reader: &mut Reader<impl Read>) -> Result<(), Error> {
-    match reader.next_frame()? {
-        Frame::Hello { version: VERSION } => Ok(()),
-        Frame::Hello { version } => {
-            Err(Error::Protocol(format!("it has version {version}, and this end has {VERSION}")))
-        }
-        _ => Err(Error::Protocol("it does not begin with Hello".into())),
-    }
-}
-
-#[expect(clippy::wildcard_enum_match_arm, reason = "every other frame is out of turn")]
-fn hear_manifest(reader: &mut Reader<impl Read>) -> Result<Vec<Entry>, Error> {
-    let mut entries = Vec::new();
-    let mut names = HashSet::new();
-    let mut directories = HashSet::new();
-    let mut names_bytes = 0;
-    loop {
-        let entry = match reader.next_frame()? {
-            Frame::Entry(entry) => entry,
-            Frame::ManifestEnd { entries: told } if told == entries.len() as u64 => return Ok(entries),
-            Frame::Abort(failure) => return Err(Error::Peer(failure)),
-            _ => return Err(Error::Protocol("the manifest is broken".into())),
-        };
-        check_entry(&entry)?;
-        names_bytes += entry.name.len();
-        if let Kind::Link { target } = &entry.kind {
-            names_bytes += target.len();
-        }
-        if entries.len() >= ENTRIES_MAX {
-            return Err(Error::Protocol(format!("the manifest has more than {ENTRIES_MAX} entries")));
-        }
-        if names_bytes > NAMES_BYTES_MAX {
-            let why = format!("the manifest has names and links of more than {NAMES_BYTES_MAX} bytes");
-            return Err(Error::Protocol(why));
-        }
-        let parent = name::parent(&entry.name);
-        if !parent.is_empty() && !directories.contains(parent) {
-            return Err(Error::Protocol(format!("{:?} lies in no directory", entry.label())));
-        }
-        if !names.insert(entry.name.clone()) {
-            return Err(Error::Protocol(format!("{:?} is there twice", entry.label())));
-        }
-        if entry.kind == Kind::Directory {
-            directories.insert(entry.name.clone());
-        }
-        entries.push(entry);
+        while rest.read(&mut buffer).is_ok_and(|len| len > 0) && Instant::now() < deadline {}
     }
 }
 
@@ -179,6 +132,8 @@ struct Receiving<'a, 's, S, R> {
     whole: Whole,
     /// The first file that has not come: they come in the order of the manifest.
     next: u64,
+    /// Files that did not come.
+    missing: Vec<&'a Entry>,
     report: Report,
 }
 
@@ -249,6 +204,8 @@ where
         let entry = self.turn_of(index)?;
         let digest = self.plan.existing.remove(&index);
         let digest = digest.ok_or_else(|| Error::Protocol("it leaves out a file that is not here".into()))?;
+        // If it cannot be removed it is litter, and no more.
+        let _ = self.destination.parent(&entry).map(|dir| Part::forget_finished(&dir, entry.file_name()));
         self.report.present_bytes += entry.size();
         self.whole.add(index, &digest);
         self.done(index, &entry)
@@ -345,17 +302,7 @@ where
         self.observer.failed(&failure);
         self.outward.frame(&Frame::Failed { index, failure: failure.clone() })?;
         self.report.failures.add(failure);
+        self.missing.extend(usize::try_from(index).ok().and_then(|index| self.entries.get(index)));
         Ok(())
     }
-}
-
-fn check_entry(entry: &Entry) -> Result<(), Error> {
-    let checked = match &entry.kind {
-        Kind::Link { target } => name::check(&entry.name).and_then(|_| name::check_link(&entry.name, target)),
-        Kind::Directory | Kind::File { .. } => name::check(&entry.name).map(|_| ()),
-    };
-    checked.map_err(|why| {
-        let what = format!("{:?} is refused: {why}", entry.label());
-        Failure::new(Code::Protocol, what, "nothing was written; rename it at the sender").into()
-    })
 }

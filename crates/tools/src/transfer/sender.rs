@@ -254,15 +254,17 @@ where
     }
 
     fn send_file(&self, index: u64, source: &Source, present_bytes: &mut u64) -> Result<Outcome, Error> {
-        let mut file = match File::open(&source.path) {
-            Ok(file) => file,
-            Err(error) => {
+        let opened = source.open();
+        let found = opened.and_then(|file| {
+            let verified = file.map(|mut file| Ok((self.verify(index, &mut file)?, file)));
+            verified.transpose()
+        });
+        let (verified, file) = match found {
+            Ok(Some(found)) => found,
+            Ok(None) => {
                 self.write(&Frame::Start { index, offset: 0 })?;
-                return self.fail(source, &error);
+                return self.changed(source);
             }
-        };
-        let verified = match self.verify(index, &mut file) {
-            Ok(verified) => verified,
             Err(error) => {
                 self.write(&Frame::Start { index, offset: 0 })?;
                 return self.fail(source, &error);

@@ -39,7 +39,9 @@ pub(super) fn survey(destination: &Destination, entries: &[Entry]) -> Result<Pla
 }
 
 fn check_room(destination: &Destination, missing_bytes: u64) -> Result<(), Error> {
-    let free_bytes = rustix::fs::fstatvfs(&destination.dir).map(|s| s.f_bavail * s.f_frsize).ok();
+    // A file system that tells no size, as some of FUSE, tells nothing of what is free.
+    let told = rustix::fs::fstatvfs(&destination.dir).ok().filter(|told| told.f_blocks > 0);
+    let free_bytes = told.map(|told| told.f_bavail.saturating_mul(told.f_frsize));
     let Some(free_bytes) = free_bytes.filter(|free| *free < missing_bytes) else { return Ok(()) };
     let what = format!(
         "{:?} has {} free, and {} are to come",
@@ -104,7 +106,12 @@ impl Survey<'_> {
             _ => return Ok(size),
         }
         let mut part = self.destination.part(entry)?;
-        let len = part.len.min(size);
+        let len = part.len;
+        if len > size {
+            // Of another file, which may be gone on with: it goes when data of this one comes, and nothing is told of it.
+            part.leave();
+            return Ok(size);
+        }
         part.hasher = hash_prefix(part.file_mut(), len).map_err(|e| self.destination.failed(entry, &e))?;
         part.truncate(len).map_err(|e| self.destination.failed(entry, &e))?;
         self.plan.parts.insert(index, part);

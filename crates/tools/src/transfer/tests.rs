@@ -220,6 +220,130 @@ fn a_part_of_another_file_is_not_gone_on_with() {
     }
 }
 
+/// A shorter file of that name has no part in it: nothing is told of the part, and it goes only when data comes in its place.
+#[test]
+fn a_part_is_neither_told_nor_cut_for_a_file_that_is_shorter() {
+    let world = World::new();
+    fs::write(world.from("big"), noise(1_000, 3)).unwrap();
+    fs::write(world.to("big.weft-part"), noise(500_000, 4)).unwrap();
+    let manifest = Manifest::collect(&[world.from("big")], Links::Keep).unwrap();
+    fs::remove_file(world.from("big")).unwrap();
+    let (here, there) = UnixStream::pair().unwrap();
+    let (watch, destination) = (Counting::default(), world.destination(false));
+    thread::scope(|scope| {
+        scope.spawn(|| receive(&there, &destination, &()).unwrap());
+        assert_eq!(send(&here, &manifest, &watch).unwrap().failures.count, 1);
+    });
+    assert_eq!(watch.present.into_inner(), 0);
+    assert!(fs::read(world.to("big.weft-part")).unwrap() == noise(500_000, 4), "it is as it was");
+}
+
+/// What somebody puts in the place of a listed file is not read.
+#[test]
+fn another_file_in_the_place_of_one_that_was_listed_is_not_sent() {
+    let world = World::new();
+    for name in ["link", "file", "pipe"] {
+        let path = world.from(name);
+        fs::write(&path, b"listed").unwrap();
+        let manifest = Manifest::collect(std::slice::from_ref(&path), Links::Keep).unwrap();
+        // the inode stays in use, so that no other file gets it
+        fs::rename(&path, world.from(&format!("{name}.old"))).unwrap();
+        match name {
+            "link" => symlink("/etc/hostname", &path).unwrap(),
+            "file" => fs::write(&path, b"of others").unwrap(),
+            _ => rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap(),
+        }
+        let (here, there) = UnixStream::pair().unwrap();
+        let (watch, destination) = (Counting::default(), world.destination(false));
+        thread::scope(|scope| {
+            scope.spawn(|| receive(&there, &destination, &()).unwrap());
+            let report = send(&here, &manifest, &watch).unwrap();
+            assert!(report.failures.first.as_ref().unwrap().what.contains("changed"), "{name}");
+        });
+        assert_eq!(watch.advanced.into_inner(), 0, "{name}");
+        assert!(!world.to(name).exists());
+    }
+}
+
+/// Who has connected has his manifest, and takes up a turn.
+#[test]
+fn who_is_busy_for_ever_before_the_manifest_is_not_waited_for() {
+    let world = World::new();
+    let (here, there) = UnixStream::pair().unwrap();
+    let destination = world.destination(false);
+    thread::scope(|scope| {
+        let receiving = scope.spawn(|| receive(&there, &destination, &()).unwrap_err());
+        while !receiving.is_finished() && Frame::Busy.write(&mut &here).is_ok() {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let failure = failure_of(receiving.join().unwrap());
+        assert!(failure.what.contains("does not begin"), "{failure}");
+    });
+}
+
+/// A connection that has ended says so each time it is written to, and none of them is a pause.
+#[test]
+fn who_waits_for_a_turn_on_a_connection_that_has_ended_ends() {
+    struct Ended;
+    impl Read for &Ended {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::TimedOut.into())
+        }
+    }
+    impl Write for &Ended {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::TimedOut.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let world = World::new();
+    let destination = world.destination(false);
+    let wait = || thread::sleep(Duration::from_millis(1_200));
+    let error = super::receiver::receive_in_turn(&Ended, &destination, &(), wait).unwrap_err();
+    assert_eq!(failure_of(error).code, Code::NoAnswer);
+}
+
+/// Of a directory that others may not write to, something could not be read: who repeats the transfer puts it there.
+#[test]
+fn a_directory_that_something_is_missing_of_can_still_be_written_to() {
+    let world = World::new();
+    fs::create_dir_all(world.from("top/sub")).unwrap();
+    fs::write(world.from("top/sub/late"), b"to come").unwrap();
+    fs::write(world.from("top/whole"), b"whole").unwrap();
+    fs::create_dir(world.from("top/other")).unwrap();
+    for name in ["top/sub", "top/other", "top"] {
+        fs::set_permissions(world.from(name), Permissions::from_mode(0o555)).unwrap();
+    }
+    let manifest = Manifest::collect(&[world.from("top")], Links::Keep).unwrap();
+    let late = fs::read(world.from("top/sub/late")).unwrap();
+    fs::write(world.from("top/sub/late"), b"longer than listed").unwrap();
+    let (here, there) = UnixStream::pair().unwrap();
+    let destination = world.destination(false);
+    thread::scope(|scope| {
+        scope.spawn(|| receive(&there, &destination, &()).unwrap());
+        assert_eq!(send(&here, &manifest, &()).unwrap().failures.count, 1);
+    });
+    let mode = |name| fs::metadata(world.to(name)).unwrap().mode() & 0o777;
+    assert_eq!((mode("top"), mode("top/sub"), mode("top/other")), (0o700, 0o700, 0o555));
+    fs::write(world.from("top/sub/late"), late).unwrap();
+    world.transfer(&["top"], false).1.unwrap();
+    assert_eq!((mode("top"), mode("top/sub")), (0o555, 0o555));
+    assert_eq!(fs::read(world.to("top/sub/late")).unwrap(), b"to come");
+}
+
+/// Who was stopped between the final name and the end of the part's.
+#[test]
+fn a_second_name_of_a_finished_file_goes_with_the_next_transfer() {
+    let world = World::new();
+    fs::write(world.from("f"), b"finished").unwrap();
+    world.transfer(&["f"], false).1.unwrap();
+    fs::hard_link(world.to("f"), world.to("f.weft-part")).unwrap();
+    world.transfer(&["f"], false).1.unwrap();
+    assert!(!world.to("f.weft-part").exists() && world.to("f").exists());
+}
+
 #[test]
 fn a_complete_part_needs_no_byte_of_data() {
     let world = World::new();

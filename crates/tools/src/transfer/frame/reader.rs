@@ -1,7 +1,7 @@
 //! Frames out of a stream.
 
 use std::io::{self, Read};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{BODY_BYTES_MAX, DATA_BYTES_MAX, Frame, HEAD_BYTES, TAG_DATA};
 use crate::transfer::Error;
@@ -23,12 +23,24 @@ impl<R: Read> Reader<R> {
         Self { stream, body: Vec::new(), has_heard: false, pauses: None }
     }
 
+    /// The next frame, where who sends it is not to say `Busy` instead for longer than this.
+    ///
+    /// # Errors
+    /// As for [`Self::next_frame`].
+    pub fn next_frame_within(&mut self, patience: Duration) -> Result<Frame, Error> {
+        self.next_frame_until(Some(Instant::now() + patience))
+    }
+
     /// The next frame other than `Busy`.
     ///
     /// # Errors
     /// [`Error::Stream`] if the stream fails or ends, and [`Error::Unheard`] if it does so before the first frame;
     /// [`Error::Protocol`] for bytes that are no frame.
     pub fn next_frame(&mut self) -> Result<Frame, Error> {
+        self.next_frame_until(None)
+    }
+
+    fn next_frame_until(&mut self, deadline: Option<Instant>) -> Result<Frame, Error> {
         loop {
             let frame = match self.next_any() {
                 Err(Error::Stream(error)) if !self.has_heard => return Err(Error::Unheard(error)),
@@ -37,6 +49,9 @@ impl<R: Read> Reader<R> {
             self.has_heard = true;
             if frame != Frame::Busy {
                 return Ok(frame);
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(Error::Protocol("it says that it is busy, and does not begin".into()));
             }
         }
     }

@@ -58,3 +58,23 @@ fn a_part_that_is_read_only_already_is_made_writable() {
     assert_eq!(part(root.path()).len, 0);
     assert_eq!((mode_of(&root.path().join("f")), mode_of(&path)), (0o444, 0o600));
 }
+
+/// In a directory that several share somebody may have made it beforehand.
+#[test]
+fn a_part_that_others_may_write_to_is_not_gone_on_with() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("f.weft-part");
+    let open = || {
+        let dir = Dir::open_ambient_dir(root.path(), ambient_authority()).unwrap();
+        Part::open(dir, OsStr::new("f"))
+    };
+    fs::write(&path, b"abc").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+    assert!(matches!(open(), Err(PartError::Foreign)));
+    fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(open().unwrap().len, 3);
+    match std::os::unix::fs::chown(&path, Some(12_345), None) {
+        Ok(()) => assert!(matches!(open(), Err(PartError::Foreign))),
+        Err(error) => weft_skip::skipped!("this user cannot give files away ({error}); run as root"),
+    }
+}
