@@ -221,9 +221,10 @@ local function judge(flow, direction, wire, unsealed)
     end
     local high = wire
     if sealed then high = unsealed end
-    local far = last.number ~= nil and not is_near(high, last.number)
+    -- what was assumed is no measure for what comes
+    local far = last.number ~= nil and not last.assumed and not is_near(high, last.number)
     last.wire, last.unsealed = wire, unsealed
-    if not far then last.number = high end
+    if not far then last.number, last.assumed = high, text ~= "" end
     return { high = high, sealed = sealed, text = text, far = far }
 end
 
@@ -555,7 +556,8 @@ cdp:register_heuristic("udp", function(tvb, pinfo, tree)
         if node == 0 or node == 0xFFFFFF then return false end
     end
     if tvb(8, 2):uint() == 0 or tvb(10, 2):uint() == 0 then return false end
-    cdp.dissector(tvb, pinfo, tree)
+    -- before the ports of pinfo are those of CDP
     pinfo.conversation = cdp
+    cdp.dissector(tvb, pinfo, tree)
     return true
 end)

@@ -28,8 +28,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use std::cell::Cell;
+use std::task::Poll;
 #[cfg(feature = "tokio")]
-use std::{convert::Infallible, io, task::Poll};
+use std::{convert::Infallible, io};
 
 use weft_engine::Interest;
 
@@ -50,7 +52,8 @@ pub struct AsyncListener {
     listener: Listener,
 }
 
-/// Connects without blocking the thread.
+/// Connects without blocking the thread, but for the look-up of a host's name where `target` is a text with one: look it up beforehand if
+/// that may take long.
 ///
 /// # Errors
 /// As [`Node::connect`].
@@ -94,7 +97,8 @@ pub async fn connect(
 /// ```
 ///
 /// # Errors
-/// When the process has no descriptor left; otherwise it runs until it is dropped. The node goes on without it.
+/// When the process has no descriptor left, and [`io::ErrorKind::NotConnected`] when the node has ended, which it does not keep from
+/// that. The node goes on without it.
 ///
 /// # Panics
 /// Outside of a runtime of tokio that has its I/O enabled.
@@ -106,6 +110,9 @@ pub async fn keep_going(progress: crate::Progress) -> io::Result<Infallible> {
     let progress = AsyncFd::with_interest(progress, Interest::READABLE)?;
     loop {
         let mut ready = progress.readable().await?;
+        if progress.get_ref().is_over() {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
         if progress.get_ref().make() {
             let_others_go_on().await;
         } else {
@@ -114,8 +121,24 @@ pub async fn keep_going(progress: crate::Progress) -> io::Result<Infallible> {
     }
 }
 
+/// Operations on a thread after which its other tasks have a turn, however much is there at once: a receiver that is slower than
+/// its sender always finds something.
+const OPERATIONS_AT_A_TURN: u32 = 64;
+
+thread_local! {
+    static OPERATIONS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Before an operation: lets other tasks go on now and then.
+async fn take_turns() {
+    let operations = OPERATIONS.get() + 1;
+    OPERATIONS.set(operations % OPERATIONS_AT_A_TURN);
+    if operations == OPERATIONS_AT_A_TURN {
+        let_others_go_on().await;
+    }
+}
+
 /// Ready when all tasks have had their turn that can go on now.
-#[cfg(feature = "tokio")]
 async fn let_others_go_on() {
     let mut has_waited = false;
     std::future::poll_fn(|context| {
@@ -150,6 +173,7 @@ impl AsyncListener {
     /// # Errors
     /// [`AcceptError::Closed`].
     pub async fn accept(&self) -> Result<AsyncSocket, AcceptError> {
+        take_turns().await;
         loop {
             match self.listener.try_accept() {
                 Err(AcceptError::WouldBlock) => {
@@ -174,6 +198,7 @@ impl AsyncSocket {
     /// # Errors
     /// As [`Socket::send`].
     pub async fn send(&self, data: &[u8]) -> Result<usize, SendError> {
+        take_turns().await;
         let mut sent = 0;
         loop {
             match self.socket.try_send(&data[sent..]) {
@@ -196,6 +221,7 @@ impl AsyncSocket {
     /// # Errors
     /// As [`Socket::recv`].
     pub async fn recv(&self, buffer: &mut [u8]) -> Result<usize, RecvError> {
+        take_turns().await;
         loop {
             match self.socket.try_recv(buffer) {
                 Err(RecvError::WouldBlock) => self.socket.ready(Interest::Readable).await,
@@ -209,6 +235,7 @@ impl AsyncSocket {
     /// # Errors
     /// As [`Socket::recv_message`].
     pub async fn recv_message(&self) -> Result<Message, RecvError> {
+        take_turns().await;
         loop {
             match self.socket.try_recv_message() {
                 Err(RecvError::WouldBlock) => self.socket.ready(Interest::Readable).await,

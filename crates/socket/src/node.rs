@@ -134,7 +134,7 @@ impl Node {
     /// # Errors
     /// When the process has no descriptor left.
     pub fn progress(&self) -> io::Result<Progress> {
-        Progress::new(self.engine.clone())
+        Progress::new(&self.engine)
     }
 
     /// A snapshot of all counters: the node, its links, its connections.

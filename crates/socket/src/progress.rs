@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use weft_engine::Engine;
 use weft_engine::link::AnyReadable;
@@ -16,7 +16,8 @@ use weft_engine::link::AnyReadable;
 /// have been brought by another thread a moment before.
 ///
 /// While the loop is busy with something else, for more than a millisecond, the node's own threads take over as they would without
-/// it: nothing depends on how soon it calls. Timers are theirs in any case. A node may have several of these, in several threads.
+/// it: nothing depends on how soon it calls. Timers are theirs in any case. A node may have several of these, in several threads, and ends
+/// without regard to them.
 ///
 /// ```
 /// use std::os::fd::AsRawFd;
@@ -30,14 +31,14 @@ use weft_engine::link::AnyReadable;
 /// ```
 #[derive(Debug)]
 pub struct Progress {
-    engine: Arc<Engine>,
+    engine: Weak<Engine>,
     heard: Arc<AnyReadable>,
 }
 
 impl Progress {
-    pub(crate) fn new(engine: Arc<Engine>) -> io::Result<Self> {
+    pub(crate) fn new(engine: &Arc<Engine>) -> io::Result<Self> {
         let heard = engine.attend()?;
-        Ok(Self { engine, heard })
+        Ok(Self { engine: Arc::downgrade(engine), heard })
     }
 
     /// Works off what has come, a batch at most. Whether anything had; if not, nothing is left of what came before this call, but for a
@@ -45,13 +46,21 @@ impl Progress {
     /// edges (`EPOLLET`).
     #[allow(clippy::must_use_candidate)] // who waits for levels need not know
     pub fn make(&self) -> bool {
-        self.engine.make_progress()
+        self.engine.upgrade().is_some_and(|engine| engine.make_progress())
+    }
+
+    /// Whether the node has ended.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn is_over(&self) -> bool {
+        self.engine.strong_count() == 0
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.engine.end_attendance();
+        if let Some(engine) = self.engine.upgrade() {
+            engine.end_attendance();
+        }
     }
 }
 

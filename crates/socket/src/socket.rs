@@ -261,7 +261,8 @@ impl Socket {
         self.handle.slot.is_ready(weft_engine::Interest::Writable)
     }
 
-    /// For futures: ready when [`Socket::is_readable`]; otherwise the task is woken when it may be.
+    /// For futures: ready when [`Socket::is_readable`]; otherwise the task is woken when it may be. This and the others of its kind keep the
+    /// task's waker until then, or until the connection ends: for tasks that come and go there is [`crate::asynchronous`].
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
         self.handle.engine.poll_ready(&self.handle.slot, weft_engine::Interest::Readable, context)
     }

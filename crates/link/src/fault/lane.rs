@@ -1,5 +1,6 @@
 //! One direction of a disturbed link: what happens to a packet, and the packets that wait.
 
+use std::cell::Cell;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::net::SocketAddr;
@@ -94,6 +95,8 @@ struct Held {
     at_packet: u64,
     /// Or at this time.
     by: Instant,
+    /// How long it is under way from then on.
+    delay_ns: u64,
     parcel: Parcel,
 }
 
@@ -170,11 +173,11 @@ impl Lane {
                 self.carry(now, fate.delays_ns[1], parcel.clone(), &mut out);
             }
             match fate.behind {
-                Some(behind) => self.hold(now, behind, parcel),
+                Some(behind) => self.hold(now, behind, fate.delays_ns[0], parcel),
                 None => self.carry(now, fate.delays_ns[0], parcel, &mut out),
             }
         }
-        self.release_passed(out);
+        self.release_passed(now, out);
     }
 
     fn carry(&mut self, now: Instant, delay_ns: u64, parcel: Parcel, out: &mut impl FnMut(Parcel)) {
@@ -191,37 +194,48 @@ impl Lane {
         self.next_number += 1;
     }
 
-    fn hold(&mut self, now: Instant, behind: u64, parcel: Parcel) {
+    fn hold(&mut self, now: Instant, behind: u64, delay_ns: u64, parcel: Parcel) {
         if self.held.len() >= WAITING_PACKETS {
             self.counts.overflowed += 1;
             return;
         }
-        let by = now + self.faults.hold + self.faults.delay;
-        self.held.push(Held { at_packet: self.counts.packets + behind, by, parcel });
+        let (at_packet, by) = (self.counts.packets + behind, now + self.faults.hold);
+        self.held.push(Held { at_packet, by, delay_ns, parcel });
     }
 
-    /// Gives `out` the held packets that enough others have overtaken.
-    pub(super) fn release_passed(&mut self, mut out: impl FnMut(Parcel)) {
-        if self.held.is_empty() {
-            return;
-        }
+    /// Lets the held packets go that enough others have overtaken, behind those; `out` gets what is not delayed.
+    pub(super) fn release_passed(&mut self, now: Instant, out: impl FnMut(Parcel)) {
         let packets = self.counts.packets;
-        for held in self.held.extract_if(.., |held| held.at_packet <= packets) {
-            out(held.parcel);
+        self.release(now, |held| held.at_packet <= packets, out);
+    }
+
+    fn release(&mut self, now: Instant, goes: impl Fn(&Held) -> bool, mut out: impl FnMut(Parcel)) {
+        let mut at = 0;
+        while let Some(held) = self.held.get(at) {
+            if goes(held) {
+                let held = self.held.remove(at);
+                self.carry(now.min(held.by), held.delay_ns, held.parcel, &mut out);
+            } else {
+                at += 1;
+            }
         }
     }
 
     /// Gives `out` at most `most` packets whose time has come.
-    pub(super) fn release_due(&mut self, now: Instant, mut most: usize, mut out: impl FnMut(Parcel)) {
-        while most > 0
+    pub(super) fn release_due(&mut self, now: Instant, most: usize, mut out: impl FnMut(Parcel)) {
+        let left = Cell::new(most);
+        let goes = |held: &Held| {
+            let goes = held.by <= now && left.get() > 0;
+            left.set(left.get() - usize::from(goes && held.delay_ns == 0));
+            goes
+        };
+        self.release(now, goes, &mut out);
+        while left.get() > 0
             && let Some(top) = self.delayed.peek_mut()
             && top.0.due <= now
         {
             out(std::collections::binary_heap::PeekMut::pop(top).0.parcel);
-            most -= 1;
-        }
-        for held in self.held.extract_if(.., |held| held.by <= now).take(most) {
-            out(held.parcel);
+            left.set(left.get() - 1);
         }
     }
 

@@ -253,7 +253,7 @@ impl Lane {
             let fate = self.judge(frame.len());
             if fate.is_none() {
                 ready.push_copy(frame.to, &[frame.head, frame.body], frame.may_fragment);
-                self.release_passed(|parcel| push_parcel(ready, &parcel));
+                self.release_passed(now, |parcel| push_parcel(ready, &parcel));
                 continue;
             }
             let bytes = [frame.head, frame.body].concat()[..].into();

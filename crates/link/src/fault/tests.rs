@@ -135,14 +135,19 @@ fn duplicates_are_whole_copies() {
 
 #[test]
 fn reordered_packets_are_overtaken_by_no_more_than_the_displacement() {
-    let bench = Bench::new(5, "reorder=5%/6", "");
-    let numbers: Vec<u64> = bench.run().iter().map(|packet| number(packet)).collect();
-    assert_eq!(numbers.len(), PACKETS);
-    assert_rate(bench.bad.counts().0.reordered, 0.05);
-    let late = numbers.windows(2).filter(|pair| pair[1] < pair[0]).count();
-    assert!(late > 500, "only {late} packets out of order");
-    for (place, &number) in numbers.iter().enumerate() {
-        assert!((place as u64).abs_diff(number) <= 6, "packet {number} came at place {place}");
+    for faults in ["reorder=5%/6", "reorder=5%/6,delay=100us"] {
+        let bench = Bench::new(5, faults, "");
+        let numbers: Vec<u64> = bench.run().iter().map(|packet| number(packet)).collect();
+        assert_eq!(numbers.len(), PACKETS);
+        assert_rate(bench.bad.counts().0.reordered, 0.05);
+        let late = numbers.windows(2).filter(|pair| pair[1] < pair[0]).count();
+        assert!(late > 500, "only {late} packets out of order with {faults}");
+        for (place, &number) in numbers.iter().enumerate() {
+            assert!(
+                (place as u64).abs_diff(number) <= 6,
+                "packet {number} came at place {place} with {faults}"
+            );
+        }
     }
 }
 

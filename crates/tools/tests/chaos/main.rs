@@ -76,8 +76,11 @@ fn run_lane(words: &[String]) {
     let lane = Lane::new(place(own));
     let mut crossing = Crossing::new(own);
     let mut first = None;
-    for (count, turn) in share.turns().into_iter().skip(begin).enumerate() {
-        if count == WARM_UP {
+    let turns: Vec<_> = share.turns().into_iter().skip(begin).collect();
+    // A lane with few turns, or one that goes on where another ended, looks after half of them.
+    let warm_up = WARM_UP.min(turns.len() / 2);
+    for (count, turn) in turns.into_iter().enumerate() {
+        if count == warm_up {
             first = Some(Census::take());
         }
         let line = match turn {
