@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use weft_base::{FlowKey, Instant};
 use weft_proto::State;
@@ -12,7 +13,10 @@ use crate::binding::Binding;
 use crate::clock;
 use crate::core::Core;
 use crate::outbox::Outbox;
-use crate::slot::{Guard, Live, Slot};
+use crate::slot::{Guard, Live, Moving, Slot};
+
+/// How long the answer of a peer that seems to have moved is waited for before it is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 impl Core {
     /// Hands packets to the machine, which takes their data. What the connection gives way to goes to the outbox.
@@ -99,13 +103,31 @@ impl Core {
         }
         let before = live.connection.stats(now).packets_received;
         live.connection.handle_packet(now, packet.clone());
-        // [CDP-ADR-7] In open mode packets go to where the last current packet came from; [CDP-ENC-6] to a node of the
-        // cluster they go to the address that the cluster gives.
+        // [CDP-ADR-7] In open mode packets go to where the last current packet came from, if the peer answers there (decision 0064);
+        // [CDP-ENC-6] to a node of the cluster they go to the address that the cluster gives.
         if live.connection.stats(now).packets_received != before
             && !self.directory.is_peer(slot.key().remote.node)
         {
-            self.follow_peer(slot, live, from);
+            self.look_for_peer(slot, live, from, now);
         }
+    }
+
+    /// The peer seems to be elsewhere. Anybody can write that on a packet, so it is asked there before more than a word is sent to it.
+    fn look_for_peer(&self, slot: &Arc<Slot>, live: &mut Live, from: SocketAddr, now: Instant) {
+        let has_answered = live.connection.take_answer_from_elsewhere();
+        match &live.moving {
+            Some(moving) if moving.to == from && has_answered => {}
+            Some(moving) if now - moving.asked_at < ASK_AGAIN => return,
+            Some(_) | None => {
+                if live.connection.probe_elsewhere(now) {
+                    live.moving = Some(Box::new(Moving { to: from, asked_at: now }));
+                    return;
+                }
+                // What is still sent then are answers, one for one.
+            }
+        }
+        live.moving = None;
+        self.follow_peer(slot, live, from);
     }
 
     /// Tells the links where the packets of a connection come from, once it is open: before, that may be anywhere.

@@ -57,6 +57,8 @@ pub(crate) struct Live {
     pub(crate) is_embryo: bool,
     /// It was counted in QUIET.
     pub(crate) is_quiet: bool,
+    /// Where the peer may be now.
+    pub(crate) moving: Option<Box<Moving>>,
     /// The port whose link was told where its packets come from.
     pub(crate) noted_at: Option<u16>,
     /// The port in whose wheel it has an entry, which may have fired since.
@@ -65,6 +67,13 @@ pub(crate) struct Live {
     pub(crate) message_steps: u32,
     /// Bytes of receive memory to give back, those included: when nothing more comes, and the rest when that is read.
     pub(crate) promised_bytes: usize,
+}
+
+/// A packet of the peer came from another address than it had, which is asked whether the peer is there.
+#[derive(Debug)]
+pub(crate) struct Moving {
+    pub(crate) to: SocketAddr,
+    pub(crate) asked_at: Instant,
 }
 
 impl Live {
@@ -87,6 +96,7 @@ impl Live {
             has_read: false,
             is_blocked: false,
             is_quiet: false,
+            moving: None,
             noted_at: None,
             timer: None,
             promised_bytes,
@@ -106,7 +116,13 @@ impl Live {
     /// Where packets go that take path `path`, and now do, so many more of `run`.
     #[inline]
     pub(crate) fn send_by(&mut self, path: u8, packets: u32, run: &mut Run) -> SocketAddr {
-        let Some(side) = &self.side else { return self.to };
+        let Some(side) = &self.side else {
+            return if path == 0 {
+                self.to
+            } else {
+                self.moving.as_ref().map_or(self.to, |moving| moving.to)
+            };
+        };
         // last words follow the peer, and say nothing of what went before
         if self.connection.state() != State::Closed {
             self.sent_by = path;
@@ -310,9 +326,9 @@ impl std::fmt::Debug for Slot {
 mod tests {
     use super::*;
 
-    /// An end that is idle is to take 2 KiB; the user's handle and the entries of table, wheel and lists are some 220 bytes.
+    /// An end that is idle is to take 2 KiB; the user's handle and the entries of table, wheel and lists are some 210 bytes.
     #[test]
     fn an_idle_end_takes_no_more_than_it_may() {
-        assert!(size_of::<Slot>() <= 1_816, "{} bytes", size_of::<Slot>());
+        assert!(size_of::<Slot>() <= 1_824, "{} bytes", size_of::<Slot>());
     }
 }

@@ -100,7 +100,7 @@ struct Last {
 
 impl Wake for Last {
     fn wake(self: Arc<Self>) {
-        let engine = self.engine.lock().unwrap().take();
+        let engine = self.engine.lock().expect("no panic").take();
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(engine)))
             .map(|()| self.ended.send(std::thread::current().name().map(str::to_owned)));
     }

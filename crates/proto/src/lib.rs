@@ -79,5 +79,5 @@ pub use lifecycle::State;
 pub use listener::{Listener, Verdict, refusal_of};
 pub use message::Message;
 pub use open::Agreed;
-pub use paths::{PATHS_MAX, PathReport, Paths};
+pub use paths::{ELSEWHERE, PATHS_MAX, PathReport, Paths};
 pub use stats::{LimitedBy, PathStats, Stats};

@@ -163,13 +163,16 @@ impl Arrivals {
     }
 }
 
+/// Stands in [`crate::Transmit::path`] for an address that is none of the paths: where the peer seems to be now.
+pub const ELSEWHERE: u8 = PATHS_MAX;
+
 /// Probes of paths, absent until one is asked for (CDP-IO-6).
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Probes {
-    /// One bit for each path whose probe is to be sent.
-    due: u16,
+    /// One bit for each path whose probe is to be sent, and one for [`ELSEWHERE`].
+    due: u32,
     /// The token of the latest probe of each path, 0 for none, and when it was asked for.
-    latest: [(u32, Instant); PATHS_MAX as usize],
+    latest: [(u32, Instant); PATHS_MAX as usize + 1],
 }
 
 impl Probes {

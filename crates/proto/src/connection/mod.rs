@@ -76,6 +76,8 @@ struct Control {
     challenge: bool,
     /// A PIN|ACK.
     pin: bool,
+    /// A probe of another address was answered.
+    is_elsewhere: bool,
     /// RST|ACK with this REASON, and then nothing more.
     reset: Option<Reason>,
     /// An echo-form RST that refuses this packet.

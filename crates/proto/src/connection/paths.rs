@@ -7,7 +7,7 @@ use weft_wire::{Emit, Kind, Packet, Time, Tlvs};
 use super::transmit::control_packet;
 use super::{Connection, Transmit};
 use crate::lifecycle::State;
-use crate::paths::{PathReport, Paths};
+use crate::paths::{ELSEWHERE, PathReport, Paths};
 use crate::timers::Timer;
 
 impl Connection {
@@ -69,6 +69,22 @@ impl Connection {
         }
     }
 
+    /// Asks an address from which a packet has come that is none of the paths whether the peer is there, by a PIN|ACK with a TIME token that
+    /// goes to [`ELSEWHERE`]. False where the connection can ask nobody now.
+    pub fn probe_elsewhere(&mut self, now: Instant) -> bool {
+        let may_ask = matches!(self.state, State::Established | State::FinWait) && self.cookie.is_none();
+        if may_ask {
+            let token = self.jitter.token();
+            self.probes.get_or_insert_default().ask(now, ELSEWHERE, token);
+        }
+        may_ask
+    }
+
+    /// Whether that has been answered since this was last asked.
+    pub fn take_answer_from_elsewhere(&mut self) -> bool {
+        std::mem::take(&mut self.control.is_elsewhere)
+    }
+
     /// [CDP-IO-6] A PIN|ACK with TIME token. It is about the path, so it does not count as a sign of life of either end.
     #[cold]
     pub(super) fn transmit_path_probe(&mut self, head: &mut Vec<u8>) -> Option<Transmit> {
@@ -90,6 +106,10 @@ impl Connection {
     pub(super) fn handle_path_echo(&mut self, now: Instant, token: u32) {
         let Some(probes) = &mut self.probes else { return };
         let Some((path, after)) = probes.handle_echo(now, token) else { return };
+        if path == ELSEWHERE {
+            self.control.is_elsewhere = true;
+            return;
+        }
         if self.arrivals.now.is_none_or(|by| by == path)
             && let Some(tallies) = &mut self.sender.flight.tallies
         {
