@@ -216,9 +216,10 @@ fn flood(
 ) -> io::Result<u64> {
     let data_head = head(DATA, number);
     let started = Instant::now();
-    let (mut sent, mut arrived, mut lost, mut heard, mut now) = (0, 0, 0, started, started);
+    let (mut sent, mut arrived, mut lost) = (0_u64, 0, 0);
+    let (mut heard, mut now) = (started, started);
     while now - started < time {
-        while sent - arrived - lost + burst as u64 <= WINDOW {
+        while sent.saturating_sub(arrived + lost) + burst as u64 <= WINDOW {
             pipe.send(to, &data_head, data, body, burst)?;
             sent += burst as u64;
         }
@@ -229,7 +230,7 @@ fn flood(
         })?;
         now = Instant::now();
         if now - heard > PATIENCE {
-            (lost, heard) = (sent - arrived, now);
+            (lost, heard) = (sent.saturating_sub(arrived), now);
         }
     }
     let rate = per_second(arrived, started);

@@ -126,7 +126,7 @@ fn few_peers_with_connections_have_a_link_each() {
 #[test]
 fn who_has_no_connection_left_makes_room() {
     for (group, to, home) in groups(2) {
-        let all: Vec<Udp> = (0..16).map(|_| Udp::bind(home).unwrap()).collect();
+        let all: Vec<Udp> = (0..64).map(|_| Udp::bind(home).unwrap()).collect();
         let by_hash = ways(&group, to, &all);
         let peers: Vec<Udp> = all.into_iter().filter(|peer| by_hash[&peer.info().local] == 0).collect();
         assert!(peers.len() > 2);
