@@ -158,7 +158,7 @@ impl Request {
                 self.parallel, self.size_bytes
             )),
             _ if self.bytes.is_none() && self.time_ms == 0 => {
-                Err("less than a millisecond, in which nothing can be measured".to_owned())
+                Err("a time of less than a millisecond, in which nothing can be measured".to_owned())
             }
             _ => Ok(()),
         }
