@@ -115,11 +115,12 @@ impl Core {
     /// The peer seems to be elsewhere. Anybody can write that on a packet, so it is asked there before more than a word is sent to it.
     fn look_for_peer(&self, slot: &Arc<Slot>, live: &mut Live, from: SocketAddr, now: Instant) {
         let has_answered = live.connection.take_answer_from_elsewhere();
+        let is_asked = live.moving.as_ref().is_some_and(|moving| moving.to == from);
         match &live.moving {
-            Some(moving) if moving.to == from && has_answered => {}
+            Some(_) if is_asked && has_answered => {}
             Some(moving) if now - moving.asked_at < ASK_AGAIN => return,
             Some(_) | None => {
-                if live.connection.probe_elsewhere(now) {
+                if live.connection.probe_elsewhere(now, is_asked) {
                     live.moving = Some(Box::new(Moving { to: from, asked_at: now }));
                     return;
                 }

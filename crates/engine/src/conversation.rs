@@ -7,6 +7,7 @@ use weft_base::{Port as Number, Service};
 
 use crate::gather::Gather;
 use crate::slot::Slot;
+use crate::waiters::Interest;
 use crate::{Config, Engine, Settings, Target};
 
 /// How long what must come is waited for.
@@ -29,11 +30,16 @@ impl Conversation {
     pub(crate) fn open_with_buffers(socket_buffer_bytes: usize) -> Self {
         let bind = "127.0.0.1:0".parse().unwrap();
         let settings = || Settings { bind, spin: Duration::ZERO, socket_buffer_bytes, ..Settings::default() };
-        let (here, there) = (Engine::open(settings()).unwrap(), Engine::open(settings()).unwrap());
+        Self::between(Engine::open(settings()).unwrap(), Engine::open(settings()).unwrap())
+    }
+
+    /// Established at both ends.
+    pub(crate) fn between(here: Engine, there: Engine) -> Self {
         let config = |engine: &Engine| Config::new(Service::Datagram, engine.mss());
         let listening = there.listen(Some(Number::ECHO), config(&there), Gather::WhenBusy).unwrap();
         let target = Target { node: None, at: Some(there.underlay()), port: Number::ECHO };
         let asks = here.connect(target, None, config(&here), Gather::WhenBusy).unwrap();
+        assert!(here.wait(&asks, Interest::Connected, Some(here.now() + LIMIT)));
         assert!(there.wait_accept(&listening, Some(there.now() + LIMIT)));
         let answers = there.accept(&listening).unwrap();
         Self { here, asks, there, answers }

@@ -182,6 +182,13 @@ impl Probes {
         self.latest[usize::from(path)] = (token, now);
     }
 
+    /// The latest probe of `path` is due once more, if it was not answered. Whichever of them is answered counts.
+    pub(crate) fn ask_again(&mut self, path: u8) -> bool {
+        let is_open = self.latest[usize::from(path)].0 != 0;
+        self.due |= u32::from(is_open) << path;
+        is_open
+    }
+
     /// The path and the token of a probe that is to be sent now.
     pub(crate) fn take_due(&mut self) -> Option<(u8, u32)> {
         let path = (self.due != 0).then_some(self.due.trailing_zeros() as usize)?;
@@ -227,5 +234,20 @@ mod tests {
         assert!(way.has_tried_all(Paths::default()));
         assert_eq!(round(&mut way, Paths::default(), 3), [0, 0, 0]);
         assert_eq!((Paths::new(0, 0), Paths::new(17, 0)), (None, None));
+    }
+
+    /// The way there may take longer than it is until the next question, so the answer to the first must count after the second.
+    #[test]
+    fn a_question_asked_again_keeps_its_token_until_it_is_answered() {
+        let now = Instant::from_nanos(1);
+        let mut probes = Probes::default();
+        assert!(!probes.ask_again(ELSEWHERE));
+        probes.ask(now, ELSEWHERE, 7);
+        for _ in 0..2 {
+            assert_eq!((probes.take_due(), probes.take_due()), (Some((ELSEWHERE, 7)), None));
+            assert!(probes.ask_again(ELSEWHERE));
+        }
+        assert!(probes.handle_echo(now, 7).is_some());
+        assert!(!probes.ask_again(ELSEWHERE));
     }
 }

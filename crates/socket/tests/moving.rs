@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Pair, on};
-use weft_socket::link::{Endpoint, Hub, Link, LinkInfo, PollFds, RecvBatch, SendBatch};
+use weft_socket::link::{Endpoint, Fault, Faults, Hub, Link, LinkInfo, PollFds, RecvBatch, SendBatch};
 use weft_socket::{Node, Options};
 
 /// A device that leaves by one of two addresses, and hears at the second only if it is there.
@@ -63,9 +63,12 @@ struct World {
 
 #[cfg(test)]
 impl World {
-    fn new() -> Self {
+    /// What the server sends and gets is under way for so long.
+    fn new(delay: Duration) -> Self {
         let hub = Hub::new(1_500);
-        let server = on(Node::builder().linger(Duration::ZERO), hub.endpoint().unwrap());
+        let slow = Faults { delay, ..Faults::NONE };
+        let device = Fault::new(hub.endpoint().unwrap(), 1, slow, slow).unwrap();
+        let server = on(Node::builder().linger(Duration::ZERO), device);
         let (first, second) = (hub.endpoint().unwrap(), hub.endpoint().unwrap());
         let (first_at, second_at) = (first.info().local, second.info().local);
         let (leaves_by_second, is_at_second) = <(Arc<AtomicBool>, Arc<AtomicBool>)>::default();
@@ -88,9 +91,15 @@ impl World {
     }
 }
 
+/// Also where the way there and back takes longer than it is until the question is asked again.
 #[test]
 fn a_peer_that_moves_is_found_where_it_answers() {
-    let world = World::new();
+    [Duration::ZERO, Duration::from_millis(40)].into_iter().for_each(is_found);
+}
+
+#[cfg(test)]
+fn is_found(delay: Duration) {
+    let world = World::new(delay);
     world.talk(b"from the first");
     assert_eq!(world.pair.accepted.peer_underlay(), world.first);
     world.leaves_by_second.store(true, Ordering::SeqCst);
@@ -110,7 +119,7 @@ fn a_peer_that_moves_is_found_where_it_answers() {
 /// Whoever writes another's address on his packets has nothing sent there but a question now and then.
 #[test]
 fn where_nobody_answers_nothing_is_sent_but_a_question() {
-    let world = World::new();
+    let world = World::new(Duration::ZERO);
     world.talk(b"from the first");
     world.leaves_by_second.store(true, Ordering::SeqCst);
     let before = world.pair.accepted.stats().packets_sent;

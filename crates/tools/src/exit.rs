@@ -80,7 +80,7 @@ impl Code {
             text.push_str(&format!("  {:>3}  {meaning}\n", code.number()));
         }
         text.push_str(
-"With --json a command that fails ends with an \"error\" event with this code, unless its command line\n\
+            "With --json a command that fails ends with an \"error\" event with this code, unless its command line\n\
              was wrong; `cat` says it on standard error.\n",
         );
         text

@@ -1,15 +1,12 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use weft_base::{Port as Number, Service};
 use weft_link::{Fault, Faults, Hub, Link};
 
 use super::*;
-use crate::gather::Gather;
-use crate::waiters::Interest;
-use crate::{Config, Engine, Settings, Target};
+use crate::conversation::{Conversation, LIMIT};
+use crate::{Engine, Settings};
 
-const LIMIT: Duration = Duration::from_secs(20);
 /// How long what is sent is under way, each way, and both.
 const DELAY: Duration = Duration::from_millis(10);
 const WAY: Duration = Duration::from_millis(20);
@@ -24,26 +21,20 @@ fn what_was_left_at_a_slot_came_after_its_holder_looked_at_the_clock() {
     let hub = Hub::new(1_500);
     let slow = Faults { delay: DELAY, ..Faults::NONE };
     let here = engine(Arc::new(Fault::new(hub.endpoint().unwrap(), 1, slow, slow).unwrap()));
-    let there = engine(Arc::new(hub.endpoint().unwrap()));
-    let config = |engine: &Engine| Config::new(Service::Datagram, engine.mss());
-    let listening = there.listen(Some(Number::ECHO), config(&there), Gather::WhenBusy).unwrap();
-    let target = Target { node: Some(there.node()), at: Some(there.underlay()), port: Number::ECHO };
-    let slot = here.connect(target, None, config(&here), Gather::WhenBusy).unwrap();
-    assert!(here.wait(&slot, Interest::Connected, Some(here.now() + LIMIT)));
-    assert!(there.wait_accept(&listening, Some(there.now() + LIMIT)));
-    let _accepted = there.accept(&listening).unwrap();
+    let talk = Conversation::between(here, engine(Arc::new(hub.endpoint().unwrap())));
+    let (here, slot) = (&talk.here, &talk.asks);
 
     let port = here.core().port(0);
     let left = || port.counters.backlogged.load(Ordering::Relaxed);
     let before = left();
-    here.send(&slot, b"message").unwrap();
+    here.send(slot, b"message").unwrap();
     let (live, looked_at) = (slot.lock(), clock::now());
     let until = here.now() + LIMIT;
     while left() == before {
         assert!(here.now() < until, "no acknowledgement was left at the slot");
         std::thread::sleep(Duration::from_millis(1));
     }
-    here.core().work(port, &slot, live, looked_at);
+    here.core().work(port, slot, live, looked_at);
     let least = slot.look().connection.path_stats().min_rtt.unwrap();
     assert!(least >= WAY, "{least:?}");
 }

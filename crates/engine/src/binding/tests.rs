@@ -1,14 +1,11 @@
-use std::time::Duration;
-
 use weft_base::Port as Number;
 use weft_link::{Hub, Link};
 
 use super::*;
+use crate::conversation::{Conversation, LIMIT};
 use crate::gather::Gather;
 use crate::waiters::Interest;
 use crate::{Config, Engine, SendError, Settings, Target, clock};
-
-const LIMIT: Duration = Duration::from_secs(20);
 
 fn engine(hub: &Hub) -> Engine {
     let link: Arc<dyn Link> = Arc::new(hub.endpoint().expect("a descriptor"));
@@ -19,15 +16,8 @@ fn engine(hub: &Hub) -> Engine {
 #[test]
 fn what_was_bound_is_acknowledged_in_time_though_nobody_answers() {
     let hub = Hub::new(1_500);
-    let (here, there) = (engine(&hub), engine(&hub));
-    let config = |engine: &Engine| Config::new(Service::Datagram, engine.mss());
-    let ack_delay = config(&here).ack_delay;
-    let listening = there.listen(Some(Number::ECHO), config(&there), Gather::WhenBusy).unwrap();
-    let target = Target { node: Some(there.node()), at: Some(there.underlay()), port: Number::ECHO };
-    let asks = here.connect(target, None, config(&here), Gather::WhenBusy).unwrap();
-    assert!(here.wait(&asks, Interest::Connected, Some(here.now() + LIMIT)));
-    assert!(there.wait_accept(&listening, Some(there.now() + LIMIT)));
-    let answers = there.accept(&listening).unwrap();
+    let Conversation { here, asks, there, answers } = Conversation::between(engine(&hub), engine(&hub));
+    let ack_delay = Config::new(Service::Datagram, here.mss()).ack_delay;
 
     let mut buffer = [0; 16];
     let (core, port) = (here.core(), here.core().port(0));

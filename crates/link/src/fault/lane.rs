@@ -1,6 +1,5 @@
 //! One direction of a disturbed link: what happens to a packet, and the packets that wait.
 
-use std::cell::Cell;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::net::SocketAddr;
@@ -209,33 +208,27 @@ impl Lane {
         self.release(now, |held| held.at_packet <= packets, out);
     }
 
-    fn release(&mut self, now: Instant, goes: impl Fn(&Held) -> bool, mut out: impl FnMut(Parcel)) {
-        let mut at = 0;
-        while let Some(held) = self.held.get(at) {
-            if goes(held) {
-                let held = self.held.remove(at);
-                self.carry(now.min(held.by), held.delay_ns, held.parcel, &mut out);
-            } else {
-                at += 1;
-            }
+    fn release(&mut self, now: Instant, goes: impl FnMut(&mut Held) -> bool, mut out: impl FnMut(Parcel)) {
+        let gone: Vec<Held> = self.held.extract_if(.., goes).collect();
+        for held in gone {
+            self.carry(now.min(held.by), held.delay_ns, held.parcel, &mut out);
         }
     }
 
     /// Gives `out` at most `most` packets whose time has come.
-    pub(super) fn release_due(&mut self, now: Instant, most: usize, mut out: impl FnMut(Parcel)) {
-        let left = Cell::new(most);
-        let goes = |held: &Held| {
-            let goes = held.by <= now && left.get() > 0;
-            left.set(left.get() - usize::from(goes && held.delay_ns == 0));
+    pub(super) fn release_due(&mut self, now: Instant, mut most: usize, mut out: impl FnMut(Parcel)) {
+        let goes = |held: &mut Held| {
+            let goes = held.by <= now && most > 0;
+            most -= usize::from(goes && held.delay_ns == 0);
             goes
         };
         self.release(now, goes, &mut out);
-        while left.get() > 0
+        while most > 0
             && let Some(top) = self.delayed.peek_mut()
             && top.0.due <= now
         {
             out(std::collections::binary_heap::PeekMut::pop(top).0.parcel);
-            left.set(left.get() - 1);
+            most -= 1;
         }
     }
 

@@ -116,8 +116,8 @@ impl Direct {
         }
     }
 
-    /// Sends the peer back to the shared socket. What lies in this one is still to be read. Where the system does not let
-    /// it go, as while the route to the peer is missing, it stays and is sent back another time.
+    /// Sends the peer back to the shared socket. What lies in this one is still to be read. Where the system does not let it go it
+    /// stays, and is sent back another time.
     #[cold]
     pub(super) fn end(&self, local: SocketAddr) {
         let mut held = self.lock();

@@ -70,12 +70,16 @@ impl Connection {
     }
 
     /// Asks an address from which a packet has come that is none of the paths whether the peer is there, by a PIN|ACK with a TIME token that
-    /// goes to [`ELSEWHERE`]. False where the connection can ask nobody now.
-    pub fn probe_elsewhere(&mut self, now: Instant) -> bool {
+    /// goes to [`ELSEWHERE`]; with the same token where the same address `is_asked` already, as the way there may take longer than that. False
+    /// where the connection can ask nobody now.
+    pub fn probe_elsewhere(&mut self, now: Instant, is_asked: bool) -> bool {
         let may_ask = matches!(self.state, State::Established | State::FinWait) && self.cookie.is_none();
         if may_ask {
             let token = self.jitter.token();
-            self.probes.get_or_insert_default().ask(now, ELSEWHERE, token);
+            let probes = self.probes.get_or_insert_default();
+            if !(is_asked && probes.ask_again(ELSEWHERE)) {
+                probes.ask(now, ELSEWHERE, token);
+            }
         }
         may_ask
     }

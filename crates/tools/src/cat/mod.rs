@@ -124,9 +124,14 @@ impl Args {
     }
 
     fn options(&self) -> Options {
-        let options = self.socket.options(self.service());
-        let options = self.send_timeout.map_or(options.clone(), |time| options.send_timeout(time));
-        self.recv_timeout.map_or(options.clone(), |time| options.recv_timeout(time))
+        let mut options = self.socket.options(self.service());
+        if let Some(time) = self.send_timeout {
+            options = options.send_timeout(time);
+        }
+        if let Some(time) = self.recv_timeout {
+            options = options.recv_timeout(time);
+        }
+        options
     }
 
     fn framing(&self) -> Framing {
