@@ -194,30 +194,28 @@ fn an_inexact_reset_is_challenged() {
     assert_eq!(pair.server().error(), Some(Error::Reset(Reason::NONE)));
 }
 
-/// Only a FIN says that a connection was closed. A reset that does gives no reason, or its receiver would take the error for success.
-#[test]
-fn a_reset_is_no_ordinary_close() {
+/// What a client has of an end that echoes its data with a reset for that reason.
+fn refused_with(reason: Reason) -> Option<Error> {
     let mut pair = Pair::of(Service::Stream);
     pair.client.send(b"still there?").unwrap();
     pair.collect();
     let data = pair.to_server.remove(0);
     let mut head = Vec::new();
-    assert!(weft_wire::emit::echo_reset(&mut head, &data, Reason::DONE, None));
+    assert!(weft_wire::emit::echo_reset(&mut head, &data, reason, None));
     pair.client.handle_packet(pair.now, parse(head));
-    assert_eq!(pair.client.error(), Some(Error::Reset(Reason::NONE)));
+    pair.client.error()
+}
+
+/// Only a FIN says that a connection was closed. A reset that does gives no reason, or its receiver would take the error for success.
+#[test]
+fn a_reset_is_no_ordinary_close() {
+    assert_eq!(refused_with(Reason::DONE), Some(Error::Reset(Reason::NONE)));
 }
 
 /// [CDP-RST-9] An end without the connection refuses a packet, and the other end believes the echo.
 #[test]
 fn an_echo_resets_a_connection_whose_peer_forgot_it() {
-    let mut pair = Pair::of(Service::Stream);
-    pair.client.send(b"still there?").unwrap();
-    pair.collect();
-    let data = pair.to_server.remove(0);
-    let mut head = Vec::new();
-    assert!(weft_wire::emit::echo_reset(&mut head, &data, Reason::UNKNOWN, None));
-    pair.client.handle_packet(pair.now, parse(head));
-    assert_eq!(pair.client.error(), Some(Error::Reset(Reason::UNKNOWN)));
+    assert_eq!(refused_with(Reason::UNKNOWN), Some(Error::Reset(Reason::UNKNOWN)));
 }
 
 /// [CDP-SVC-3] Memory is promised for segments of the size that was announced. Alone, among others, and as an answer.
