@@ -1,5 +1,6 @@
 //! Bytes that one owner writes and many read.
 
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::Range;
 use std::slice;
 use std::sync::Arc;
@@ -10,6 +11,11 @@ use memmap2::{MmapOptions, MmapRaw};
 /// Memories of pages that there are at once: the system gives a process 65,530 pieces of address space, and others want some.
 const OF_PAGES_MAX: usize = 4_096;
 static OF_PAGES: AtomicUsize = AtomicUsize::new(0);
+
+/// Memory of so many bytes begins at a cache line, so that packets that end at one are written and read by whole lines. Smaller pieces would
+/// take more from the heap than they have.
+const ON_LINES_BYTES: usize = 8 << 10;
+const LINE_BYTES: usize = 64;
 
 /// Zeroed bytes that stay where they are, and handles to them.
 #[derive(Clone)]
@@ -29,20 +35,35 @@ unsafe impl Send for Place {}
 // SAFETY: as above.
 unsafe impl Sync for Place {}
 
+/// Of so many bytes of the heap.
+fn heap_layout(len: usize) -> Layout {
+    let align = if len >= ON_LINES_BYTES { LINE_BYTES } else { 1 };
+    Layout::from_size_align(len, align)
+        .unwrap_or_else(|_| panic!("{len} bytes are more than memory may have"))
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         if self.pages.is_some() {
             OF_PAGES.fetch_sub(1, Ordering::Relaxed);
         } else {
-            // SAFETY: they came out of such a box, and this is the last that knows of them.
-            drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.start, self.len)) });
+            // SAFETY: they were allocated with this layout, and this is the last that knows of them.
+            unsafe { dealloc(self.start, heap_layout(self.len)) };
         }
     }
 }
 
 impl Memory {
+    /// # Panics
+    /// If `len` is 0.
     pub(crate) fn zeroed(len: usize) -> Self {
-        let start = Box::into_raw(vec![0_u8; len].into_boxed_slice()).cast();
+        assert!(len > 0, "memory of no bytes");
+        let layout = heap_layout(len);
+        // SAFETY: it has bytes.
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() {
+            handle_alloc_error(layout);
+        }
         Self(Arc::new(Place { start, len, pages: None }))
     }
 

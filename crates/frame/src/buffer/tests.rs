@@ -71,6 +71,17 @@ fn a_copy_lies_elsewhere() {
     assert_eq!((copy.frozen(), copy.capacity()), (3, 100));
 }
 
+/// [`crate::memory`] says why.
+#[test]
+fn large_ones_begin_at_a_cache_line() {
+    // the heap itself begins pieces at 16 bytes
+    let buffers: Vec<_> = (0..8).map(|_| FrameBuffer::with_capacity(44 * 1_472)).collect();
+    for mut buffer in buffers {
+        buffer.put(b"x");
+        assert_eq!(buffer.get(0..1).as_ptr().addr() % 64, 0);
+    }
+}
+
 #[test]
 fn an_empty_one_holds_no_memory() {
     let mut buffer = FrameBuffer::default();
