@@ -36,8 +36,12 @@ impl Connection {
             }
             // [CDP-ST-45] discard and count unread data; no FIN
             State::CloseWait => {
+                let (held_fin, told) = (self.holds_fin(), self.receiver.discarded());
                 self.receiver.discard();
-                self.receiver.request_ack();
+                // else all is said that there is to say: the FIN was acknowledged when it came, or when all before it was read
+                if held_fin || self.receiver.discarded() != told {
+                    self.receiver.request_ack();
+                }
                 self.advance(Happening::Close);
                 self.result.confirmed = true;
                 self.enter_quiet(now);

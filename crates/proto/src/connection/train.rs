@@ -65,8 +65,7 @@ impl Connection {
         if to.is_empty() || inbox.is_empty() || !inbox.is_stream() {
             return 0;
         }
-        let received = self.receiver.read(|inbox| inbox.read(to));
-        self.after_read();
+        let received = self.read_by(|inbox| inbox.read(to));
         received.map_or(0, |received| received.len)
     }
 }

@@ -7,7 +7,7 @@ use weft_base::Service;
 
 use super::{Connection, Event};
 use crate::error::{RecvError, SendError};
-use crate::inbox::Received;
+use crate::inbox::{Inbox, Received};
 use crate::lifecycle::State;
 use crate::message::Message;
 
@@ -133,8 +133,7 @@ impl Connection {
     ///
     /// [`RecvError`]; an error of the connection follows all data that was in order before it (CDP-ERR-2).
     pub fn recv(&mut self, buffer: &mut [u8]) -> Result<Received, RecvError> {
-        let received = self.receiver.read(|inbox| inbox.read(buffer));
-        self.after_read();
+        let received = self.read_by(|inbox| inbox.read(buffer));
         match received {
             Some(received) => {
                 self.stats.messages_received += 1;
@@ -150,8 +149,7 @@ impl Connection {
     ///
     /// As for [`Connection::recv`].
     pub fn recv_message(&mut self) -> Result<Option<Message>, RecvError> {
-        let message = self.receiver.read(crate::inbox::Inbox::pop);
-        self.after_read();
+        let message = self.read_by(Inbox::pop);
         match message {
             Some(message) => {
                 self.stats.messages_received += 1;
@@ -161,11 +159,15 @@ impl Connection {
         }
     }
 
-    /// [CDP-ST-F] Once the user has read everything the FIN may be acknowledged.
-    pub(super) fn after_read(&mut self) {
-        if self.state == State::CloseWait && self.agreed.confirm && self.receiver.is_drained() {
+    /// Reads through `read`. [CDP-ST-F] Once the user has read everything the FIN may be acknowledged.
+    #[inline]
+    pub(super) fn read_by<T>(&mut self, read: impl FnOnce(&mut Inbox) -> T) -> T {
+        let held_fin = self.holds_fin();
+        let result = self.receiver.read(read);
+        if held_fin && !self.holds_fin() {
             self.receiver.request_ack();
         }
+        result
     }
 
     fn nothing_to_read(&self) -> Result<Received, RecvError> {

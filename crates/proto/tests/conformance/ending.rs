@@ -262,6 +262,36 @@ fn a_held_fin_is_answered_by_a_pin() {
     assert_eq!(answer[0].header().ack, (script.seq + 1).low32());
 }
 
+/// [CDP-ST-30] [CDP-ST-45] A FIN is acknowledged once: neither the end of the file nor a close of one's own says it again, unless the
+/// close has discards to tell ([CDP-ST-D]) or the acknowledgement was held back ([CDP-ST-F]).
+#[test]
+fn a_fin_is_not_acknowledged_again_by_reading_or_closing() {
+    for confirm in [false, true] {
+        let config = Config { confirm, ..datagrams() };
+        let mut script = Script::server(&config);
+        assert_eq!(kinds(&script.say(Kind::Fin)), [Kind::Ack], "confirm {confirm}");
+        for _ in 0..2 {
+            assert_eq!(script.read(), None);
+            assert_eq!(script.take(), [], "confirm {confirm}");
+        }
+        script.own.close(script.now);
+        assert_eq!(script.take(), [], "confirm {confirm}");
+        assert_eq!(script.own.state(), State::Quiet);
+
+        let mut script = Script::server(&config);
+        script.send(true, b"unread");
+        script.say(Kind::Fin);
+        script.own.close(script.now);
+        let answer = script.take();
+        assert_eq!(
+            (kinds(&answer), answer[0].tlvs().discarded),
+            (vec![Kind::Ack], Some(1)),
+            "confirm {confirm}"
+        );
+        assert_eq!(answer[0].header().ack, (script.seq + 1).low32());
+    }
+}
+
 /// [CDP-ST-H] The end of a process is told with REASON 4.
 #[test]
 fn a_dying_process_says_so() {
