@@ -106,7 +106,11 @@ impl Directory {
     /// The number of the node at `at`: the cluster's, one learned, or an unregistered one given to it now. `None` if we
     /// are strict and the cluster does not name the address.
     pub(crate) fn name_of(&self, at: SocketAddr) -> std::io::Result<Option<NodeId>> {
-        Ok(self.nodes.write().name(at.into(), random::u32()?))
+        let known = self.nodes.read().named(at.into());
+        match known {
+            Some(node) => Ok(Some(node)),
+            None => Ok(self.nodes.write().name(at.into(), random::u32()?)),
+        }
     }
 
     /// A handshake with `node` at `at` was validated, or a current packet came from there. Costs little if nothing is

@@ -295,7 +295,8 @@ impl std::fmt::Debug for Engine {
 
 /// A secret key for the hash of the table.
 fn hash_key() -> io::Result<[u8; 16]> {
-    Ok((u128::from(random::u64()?) << 64 | u128::from(random::u64()?)).to_le_bytes())
+    let [low, high] = random::words()?;
+    Ok((u128::from(high) << 64 | u128::from(low)).to_le_bytes())
 }
 
 /// The links, and how many of them come before the source ports.

@@ -173,8 +173,8 @@ impl std::fmt::Debug for Listening {
 
 fn key() -> std::io::Result<[u8; 32]> {
     let mut key = [0; 32];
-    for part in key.chunks_exact_mut(8) {
-        part.copy_from_slice(&random::u64()?.to_le_bytes());
+    for (part, word) in key.as_chunks_mut().0.iter_mut().zip(random::words::<4>()?) {
+        *part = word.to_le_bytes();
     }
     Ok(key)
 }

@@ -5,21 +5,33 @@
 
 use std::io;
 
-/// 64 random bits.
+/// So many words of 64 random bits, by one call, which takes 0.4 µs on an EPYC, as it does for one word.
 ///
 /// # Errors
 /// When the operating system gives none, which ends the operation that wanted them: a guessable ISS is worse than
 /// no connection.
+pub(crate) fn words<const N: usize>() -> io::Result<[u64; N]> {
+    let mut words = [[0; 8]; N];
+    getrandom::fill(words.as_flattened_mut())
+        .map_err(|error| io::Error::other(format!("no random numbers: {error}")))?;
+    Ok(words.map(u64::from_le_bytes))
+}
+
+/// 64 random bits.
+///
+/// # Errors
+/// As [`words`].
 pub(crate) fn u64() -> io::Result<u64> {
-    getrandom::u64().map_err(|error| io::Error::other(format!("no random numbers: {error}")))
+    words().map(|[word]| word)
 }
 
 /// 32 random bits.
 ///
 /// # Errors
-/// As [`u64`].
+/// As [`words`].
 pub(crate) fn u32() -> io::Result<u32> {
-    getrandom::u32().map_err(|error| io::Error::other(format!("no random numbers: {error}")))
+    #[allow(clippy::cast_possible_truncation)] // half of the bits are enough
+    words().map(|[word]| word as u32)
 }
 
 #[cfg(test)]

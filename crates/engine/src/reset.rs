@@ -22,8 +22,9 @@ use crate::slot::Slot;
 use crate::table::InsertError;
 
 /// Random numbers for a new connection ([CDP-SEQ-3], [CDP-SEQ-4]).
-pub(crate) fn secret() -> std::io::Result<Secret> {
-    Ok(Secret { iss: Seq::new(random::u64()?), entropy: random::u64()? })
+fn secret() -> std::io::Result<Secret> {
+    let [iss, entropy] = random::words()?;
+    Ok(Secret { iss: Seq::new(iss), entropy })
 }
 
 impl Core {

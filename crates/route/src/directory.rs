@@ -237,12 +237,18 @@ impl Directory {
         !learns || self.learned.is_fresh(node, at)
     }
 
+    /// The number of whoever is at `at`, if there is one: the cluster's, or the one last used.
+    #[must_use]
+    pub fn named(&self, at: Underlay) -> Option<NodeId> {
+        self.cluster.at(at).map(|member| member.node).or_else(|| self.learned.at(at))
+    }
+
     /// The number to use for whoever is at `at`: the cluster's, the one last used, or an unregistered one that is
     /// given to it now, near the one that `random` draws.
     ///
     /// `None` in strict mode for an address that the cluster does not name.
     pub fn name(&mut self, at: Underlay, random: u32) -> Option<NodeId> {
-        let known = self.cluster.at(at).map(|member| member.node).or_else(|| self.learned.at(at));
+        let known = self.named(at);
         if known.is_some() || self.mode == Mode::Strict {
             return known;
         }

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use weft_base::{Address, FlowKey, Instant, NodeId, Port as CdpPort};
-use weft_proto::{Config, Connection, Error, State, Waited};
+use weft_base::{Address, FlowKey, Instant, NodeId, Port as CdpPort, Seq};
+use weft_proto::{Config, Connection, Error, Secret, State, Waited};
 
 use super::Engine;
 use crate::clock;
@@ -17,7 +17,6 @@ use crate::outbox::Outbox;
 use crate::port::Port;
 use crate::progress::Condition;
 use crate::random;
-use crate::reset;
 use crate::runner::Runner;
 use crate::slot::Slot;
 use crate::table::InsertError;
@@ -156,12 +155,14 @@ impl Engine {
         slot: impl Fn(Connection) -> Slot,
     ) -> Result<Arc<Slot>, ConnectError> {
         let node = self.core.directory.own();
+        // The ports of all tries have one secret: none has left before one is found.
+        let [start, iss, entropy] = random::words().map_err(ConnectError::System)?;
+        let secret = Secret { iss: Seq::new(iss), entropy };
         let try_port = |port: CdpPort| -> Result<Option<Arc<Slot>>, ConnectError> {
             let flow = FlowKey { local: Address { node, port }, remote };
             if flow.local == flow.remote || !self.core.make_free(&flow) {
                 return Ok(None);
             }
-            let secret = reset::secret().map_err(ConnectError::System)?;
             let fresh = Arc::new(slot(Connection::connect(clock::now(), flow, config.clone(), secret)));
             match self.core.table.insert(fresh.clone()) {
                 Ok(()) => Ok(Some(fresh)),
@@ -178,7 +179,6 @@ impl Engine {
                 None => Err(ConnectError::InUse(port)),
             };
         }
-        let start = random::u32().map_err(ConnectError::System)?;
         for offset in 0..EPHEMERAL_PORTS {
             if let Some(slot) = try_port(ephemeral(start, offset))? {
                 return Ok(slot);
@@ -220,7 +220,7 @@ impl Engine {
         if self.core.is_down.load(Ordering::SeqCst) {
             return Err(ListenError::Down);
         }
-        let start = random::u32().map_err(ListenError::System)?;
+        let start = random::u64().map_err(ListenError::System)?;
         let node = self.core.directory.own();
         let mut listeners = self.core.listeners.write();
         // Who shuts the engine down says so before it looks for listeners.
@@ -291,14 +291,14 @@ impl Engine {
 }
 
 /// Ports of the ephemeral range ([CDP-ADR-4]).
-const EPHEMERAL_PORTS: u32 = u16::MAX as u32 - CdpPort::FIRST_EPHEMERAL as u32 + 1;
+const EPHEMERAL_PORTS: u64 = u16::MAX as u64 - CdpPort::FIRST_EPHEMERAL as u64 + 1;
 
 /// The `offset`th ephemeral port in an order that starts at random; each comes once.
-fn ephemeral(start: u32, offset: u32) -> CdpPort {
+fn ephemeral(start: u64, offset: u64) -> CdpPort {
     // An odd stride over a power of two visits every port.
     let stride = (start >> 16) | 1;
     let index = start.wrapping_add(offset.wrapping_mul(stride)) % EPHEMERAL_PORTS;
-    u16::try_from(u32::from(CdpPort::FIRST_EPHEMERAL) + index)
+    u16::try_from(u64::from(CdpPort::FIRST_EPHEMERAL) + index)
         .ok()
         .and_then(CdpPort::new)
         .unwrap_or(CdpPort::CONTROL)
