@@ -36,10 +36,10 @@ impl Connection {
             }
             // [CDP-ST-45] discard and count unread data; no FIN
             State::CloseWait => {
-                let (held_fin, told) = (self.holds_fin(), self.receiver.discarded());
+                let told = self.receiver.discarded();
                 self.receiver.discard();
                 // else all is said that there is to say: the FIN was acknowledged when it came, or when all before it was read
-                if held_fin || self.receiver.discarded() != told {
+                if std::mem::take(&mut self.held_fin) || self.receiver.discarded() != told {
                     self.receiver.request_ack();
                 }
                 self.advance(Happening::Close);
@@ -104,6 +104,7 @@ impl Connection {
         self.result.undelivered = dropped + unsent as u64;
         self.timers.stop_all();
         self.verdicts.settle(now, &mut self.stats);
+        self.held_fin = self.holds_fin();
         self.answer_held_fin();
         self.raise(Event::PeerClosed);
         self.raise(Event::Readable);

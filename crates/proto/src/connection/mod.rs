@@ -166,6 +166,8 @@ pub struct Connection {
     syn_len: u16,
     /// A current packet has come since the open (row 25).
     heard: bool,
+    /// The acknowledgement of the peer's FIN is held back until the user has read everything or closed (CDP-ST-F).
+    held_fin: bool,
     heard_at: Instant,
     /// The window that the latest packet told, if its acknowledgement is unread: see `answer`.
     unread: Option<u16>,
@@ -230,6 +232,7 @@ impl Connection {
             probes: None,
             syn_len: u16::MAX,
             heard: false,
+            held_fin: false,
             heard_at: now,
             unread: None,
             ended_at: None,

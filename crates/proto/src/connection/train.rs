@@ -65,7 +65,8 @@ impl Connection {
         if to.is_empty() || inbox.is_empty() || !inbox.is_stream() {
             return 0;
         }
-        let received = self.read_by(|inbox| inbox.read(to));
+        let received = self.receiver.read(|inbox| inbox.read(to));
+        self.after_read();
         received.map_or(0, |received| received.len)
     }
 }

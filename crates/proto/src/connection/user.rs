@@ -133,7 +133,8 @@ impl Connection {
     ///
     /// [`RecvError`]; an error of the connection follows all data that was in order before it (CDP-ERR-2).
     pub fn recv(&mut self, buffer: &mut [u8]) -> Result<Received, RecvError> {
-        let received = self.read_by(|inbox| inbox.read(buffer));
+        let received = self.receiver.read(|inbox| inbox.read(buffer));
+        self.after_read();
         match received {
             Some(received) => {
                 self.stats.messages_received += 1;
@@ -149,7 +150,8 @@ impl Connection {
     ///
     /// As for [`Connection::recv`].
     pub fn recv_message(&mut self) -> Result<Option<Message>, RecvError> {
-        let message = self.read_by(Inbox::pop);
+        let message = self.receiver.read(Inbox::pop);
+        self.after_read();
         match message {
             Some(message) => {
                 self.stats.messages_received += 1;
@@ -159,15 +161,12 @@ impl Connection {
         }
     }
 
-    /// Reads through `read`. [CDP-ST-F] Once the user has read everything the FIN may be acknowledged.
-    #[inline]
-    pub(super) fn read_by<T>(&mut self, read: impl FnOnce(&mut Inbox) -> T) -> T {
-        let held_fin = self.holds_fin();
-        let result = self.receiver.read(read);
-        if held_fin && !self.holds_fin() {
+    /// [CDP-ST-F] Once the user has read everything the FIN may be acknowledged.
+    pub(super) fn after_read(&mut self) {
+        if self.held_fin && self.receiver.is_drained() {
+            self.held_fin = false;
             self.receiver.request_ack();
         }
-        result
     }
 
     fn nothing_to_read(&self) -> Result<Received, RecvError> {
