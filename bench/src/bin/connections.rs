@@ -2,7 +2,7 @@
 //! opened and closed in a second, beside kernel TCP in the same process.
 
 use std::error::Error;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::ExitCode;
 use std::thread;
@@ -41,14 +41,19 @@ enum Command {
         /// So many cycles of Weft alone instead, to see whether ports run out.
         #[arg(long)]
         count: Option<u64>,
+        /// Bytes of a question and its answer on each connection; without, nothing is said on it.
+        #[arg(long, default_value_t = 0)]
+        question: usize,
     },
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Idle { count, seconds } => idle(count, Duration::from_secs_f64(seconds)),
-        Command::Cycles { count: Some(count), .. } => many(count),
-        Command::Cycles { seconds, rounds, .. } => compare(rounds, Duration::from_secs_f64(seconds)),
+        Command::Cycles { count: Some(count), question, .. } => many(count, question),
+        Command::Cycles { seconds, rounds, question, .. } => {
+            compare(rounds, Duration::from_secs_f64(seconds), question)
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -64,39 +69,41 @@ struct Pair {
     client: Node,
     _server: Node,
     target: (SocketAddr, weft_socket::Port),
+    options: Options,
 }
 
-fn options() -> Options {
-    // The loopback interface has an MTU of 64 KiB; a network's is what counts for promised memory.
+/// Of what does nothing: the loopback interface has an MTU of 64 KiB, and a network's is what counts for promised memory.
+fn idle_options() -> Options {
     Options::datagram().receive_slots(16).mss(1_444)
 }
 
 impl Pair {
     /// `serve` runs on a thread of its own for as long as the server lives.
-    fn open(serve: impl FnOnce(Listener) + Send + 'static) -> Result<Self, Box<dyn Error>> {
-        Self::open_with(|builder| builder, serve)
+    fn open(options: Options, serve: impl FnOnce(Listener) + Send + 'static) -> Result<Self, Box<dyn Error>> {
+        Self::open_with(|builder| builder, options, serve)
     }
 
     /// The same, with nodes that `set` has its way with.
     fn open_with(
         set: impl Fn(NodeBuilder) -> NodeBuilder,
+        options: Options,
         serve: impl FnOnce(Listener) + Send + 'static,
     ) -> Result<Self, Box<dyn Error>> {
         let builder = || Node::builder().bind(SocketAddr::from(([127, 0, 0, 1], 0))).memory_bytes(4 << 30);
         let (server, client) = (set(builder()).open()?, set(builder()).open()?);
-        let listener = server.listen(0, &options().accept_limit(4_096))?;
+        let listener = server.listen(0, &options.clone().accept_limit(4_096))?;
         let target = (server.underlay(), listener.local_address().port);
         thread::spawn(move || serve(listener));
-        Ok(Self { client, _server: server, target })
+        Ok(Self { client, _server: server, target, options })
     }
 
     fn connect(&self) -> Result<Socket, Box<dyn Error>> {
-        Ok(self.client.connect(self.target, &options())?)
+        Ok(self.client.connect(self.target, &self.options)?)
     }
 }
 
 fn idle(count: usize, time: Duration) -> Result<(), Box<dyn Error>> {
-    let pair = Pair::open(|listener| {
+    let pair = Pair::open(idle_options(), |listener| {
         let mut accepted = Vec::new();
         while let Ok(socket) = listener.accept() {
             accepted.push(socket);
@@ -105,7 +112,7 @@ fn idle(count: usize, time: Duration) -> Result<(), Box<dyn Error>> {
     let warm: Vec<Socket> = (0..16).map(|_| pair.connect()).collect::<Result<_, _>>()?;
     let before = resident_bytes()?;
     let open: Vec<Socket> = (0..count).map(|_| pair.connect()).collect::<Result<_, _>>()?;
-    // The search for the path's MTU ends meanwhile.
+    // What belongs to the opens ends meanwhile.
     thread::sleep(time * 2);
     let bytes = resident_bytes()?.saturating_sub(before);
     let (switches, cpu) = (context_switches(), weft_bench::cpu_seconds());
@@ -123,17 +130,31 @@ fn idle(count: usize, time: Duration) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Accepts, waits until the other end closes, and closes.
-fn answer(listener: &Listener) {
+/// Accepts, says again what is said, waits until the other end closes, and closes.
+fn answer(listener: &Listener, question: usize) {
+    let mut buffer = vec![0; question.max(1)];
     while let Ok(socket) = listener.accept() {
-        let mut buffer = [0; 64];
-        while !matches!(socket.recv(&mut buffer), Err(RecvError::EndOfFile | RecvError::Ended(_))) {}
+        loop {
+            match socket.recv(&mut buffer) {
+                Ok(len) => _ = socket.send(&buffer[..len]),
+                Err(RecvError::EndOfFile | RecvError::Ended(_)) => break,
+                Err(_) => {}
+            }
+        }
         socket.close_start();
     }
 }
 
-fn cycle(pair: &Pair) -> Result<(), Box<dyn Error>> {
+fn cycle(pair: &Pair, question: usize) -> Result<(), Box<dyn Error>> {
     let socket = pair.connect()?;
+    if question > 0 {
+        let mut bytes = vec![7; question];
+        socket.send(&bytes)?;
+        let len = socket.recv(&mut bytes)?;
+        if len != question {
+            return Err(format!("an answer of {len} bytes").into());
+        }
+    }
     let result = socket.close()?;
     if !result.is_clean() {
         return Err(format!("a close was not clean: {result:?}").into());
@@ -141,11 +162,11 @@ fn cycle(pair: &Pair) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn many(count: u64) -> Result<(), Box<dyn Error>> {
-    let pair = Pair::open(|listener| answer(&listener))?;
+fn many(count: u64, question: usize) -> Result<(), Box<dyn Error>> {
+    let pair = Pair::open(Options::datagram(), move |listener| answer(&listener, question))?;
     let started = Instant::now();
     for _ in 0..count {
-        cycle(&pair)?;
+        cycle(&pair, question)?;
     }
     #[allow(clippy::cast_precision_loss)] // rates
     let rate = count as f64 / started.elapsed().as_secs_f64();
@@ -153,28 +174,39 @@ fn many(count: u64) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn compare(rounds: usize, time: Duration) -> Result<(), Box<dyn Error>> {
-    let pair = Pair::open(|listener| answer(&listener))?;
+fn compare(rounds: usize, time: Duration, question: usize) -> Result<(), Box<dyn Error>> {
+    let answer = move |listener: Listener| answer(&listener, question);
+    let pair = Pair::open(Options::datagram(), answer)?;
     // As TCP's ends do, who waits sleeps at once.
-    let sleeping = Pair::open_with(|builder| builder.spin(Duration::ZERO), |listener| answer(&listener))?;
+    let sleeping = Pair::open_with(|builder| builder.spin(Duration::ZERO), Options::datagram(), answer)?;
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let mut stream = stream;
+            let mut bytes = vec![0; question];
+            if question > 0 && stream.read_exact(&mut bytes).and_then(|()| stream.write_all(&bytes)).is_err()
+            {
+                continue;
+            }
             // The end of the stream, or its failure: closed either way.
             let _ = stream.read(&mut [0; 64]);
         }
     });
     let tcp = || {
         let mut stream = TcpStream::connect(address)?;
+        if question > 0 {
+            let mut bytes = vec![7; question];
+            stream.write_all(&bytes)?;
+            stream.read_exact(&mut bytes)?;
+        }
         stream.shutdown(std::net::Shutdown::Write)?;
         // Both ends have closed when the other's end comes, as a close of Weft is confirmed by the other end.
         let _ = stream.read(&mut [0; 1])?;
         Ok(())
     };
     let contenders: [&dyn Fn() -> Result<(), Box<dyn Error>>; 3] =
-        [&|| cycle(&pair), &|| cycle(&sleeping), &tcp];
+        [&|| cycle(&pair, question), &|| cycle(&sleeping, question), &tcp];
     for round in 0..rounds.max(1) {
         let mut rates = [0.0; 3];
         // Each is the first in its turn.

@@ -1,7 +1,9 @@
 //! How long a packet may be: the largest data segment this path is known to carry, and the search for a larger one.
 //!
-//! Sizes are proved by a padded PIN with a TIME token (CDP-MTU-2); data never uses an unproved size. Where large packets are lost
-//! and nothing else is sent, a short PIN asks whether small ones pass (CDP-MTU-5).
+//! Sizes are proved by a padded PIN with a TIME token (CDP-MTU-2); data never uses an unproved size. Who says little needs no larger
+//! ones, and a probe in the way of a question or its answer holds it up by what 64 KiB take: so the search waits until a good deal
+//! has been sent and more waits (decision 0065). Where large packets are lost and nothing else is sent, a short PIN asks whether
+//! small ones pass (CDP-MTU-5).
 
 use std::time::Duration;
 
@@ -12,10 +14,14 @@ const START_BETWEEN: u16 = 1424;
 /// Sizes worth a probe below the ceiling: jumbo frames, what lies between them and the loopback device; and after a fall the start,
 /// what WireGuard's usual MTU of 1420 carries by UDP over IPv4, the least MTU of IPv6, and the first fall.
 const STEPS: [u16; 8] = [32_736, 16_352, 8_924, 4_052, START_BETWEEN, 1_364, 1_204, FALLS[0]];
+/// Packets that a connection has sent before it looks for a larger size: what a shorter one could win, the probe costs.
+const WORTH_SENT: u64 = 64;
+/// Packets' worth of data that wait together from which on larger packets would be fewer.
+const WORTH_WAITING: usize = 4;
 /// A size is given up after this many probes without an answer.
 const TRIES: u8 = 3;
 /// Losses of a large packet, while small ones pass, before the limit falls (CDP-MTU-5).
-const BLACK_HOLE_LOSSES: u32 = 3;
+const BLACK_HOLE_LOSSES: u16 = 3;
 /// The limits it falls to (CDP-MTU-5).
 const FALLS: [u16; 2] = [1_024, 512];
 /// How long after the search that follows a fall there is another: the path may have changed (PMTU_RAISE_TIMER of RFC 8899,
@@ -45,9 +51,11 @@ enum Small {
 pub(crate) struct Mtu {
     current: u16,
     ceiling: u16,
+    /// The search begins when there is enough to send.
+    awaits_data: bool,
     probe: Option<Probe>,
     /// Since a large packet was delivered, and of these only one before small ones were known to pass.
-    large_losses: u32,
+    large_losses: u16,
     small: Small,
 }
 
@@ -56,7 +64,7 @@ impl Mtu {
     pub(crate) fn new(link_mss: u16, peer_mss: u16) -> Self {
         let ceiling = link_mss.min(peer_mss);
         let current = if ceiling > START_MAX { START_BETWEEN } else { ceiling };
-        Self { current, ceiling, probe: None, large_losses: 0, small: Small::Unknown }
+        Self { current, ceiling, awaits_data: false, probe: None, large_losses: 0, small: Small::Unknown }
     }
 
     /// The largest data segment for new packets, in bytes.
@@ -79,8 +87,22 @@ impl Mtu {
         *self = Self::new(self.ceiling, self.ceiling);
     }
 
+    /// The search is to begin when there is enough to send, if there is anything above the present size.
+    pub(crate) fn await_data(&mut self) {
+        self.awaits_data = self.current < self.ceiling;
+    }
+
+    /// Whether it is to begin now that so many packets have been sent and so many bytes wait.
+    #[inline]
+    pub(crate) fn is_worth_a_search(&self, packets_sent: u64, waiting_bytes: usize) -> bool {
+        self.awaits_data
+            && packets_sent >= WORTH_SENT
+            && waiting_bytes >= WORTH_WAITING * usize::from(self.current)
+    }
+
     /// Starts the search if there is anything above the present size; `token` is not 0.
     pub(crate) fn begin(&mut self, token: u32) -> bool {
+        self.awaits_data = false;
         if self.probe.is_none() && self.current < self.ceiling {
             self.probe = Some(Probe { size: self.ceiling, token, tries: 0, out: false });
         }
@@ -171,7 +193,7 @@ impl Mtu {
     /// A large packet was lost; returns the new limit if it falls. `token` is that of a PIN that is to ask whether small ones
     /// pass, where that is not known.
     pub(crate) fn handle_large_loss(&mut self, token: u32) -> Option<u16> {
-        self.large_losses += 1;
+        self.large_losses = self.large_losses.saturating_add(1);
         if self.small != Small::Pass {
             self.small = Small::Due(token);
             return None;

@@ -212,6 +212,14 @@ fn a_stream_reads_and_writes_like_a_file() {
 #[test]
 fn within_a_host_packets_are_large_whatever_addresses_the_nodes_have() {
     let (_nodes, ends) = within_a_host(1 << 30, &Options::stream());
+    // enough to look for larger packets
+    let data = pattern(1 << 20, 4);
+    thread::scope(|scope| {
+        for end in &ends {
+            scope.spawn(|| assert!(read_exactly(end, data.len()) == data));
+            scope.spawn(|| end.send(&data).unwrap());
+        }
+    });
     wait_until("both have proved a large size", || ends.iter().all(|end| end.stats().mss > 16_000));
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weft_base::Instant;
+use weft_base::{Instant, Service};
 use weft_wire::{Kind, Packet, Reason, Tlvs};
 
 use super::{Connection, Event};
@@ -59,7 +59,7 @@ impl Connection {
         self.receiver.configure(agreed.receive_scale, agreed.coalesce);
     }
 
-    /// Starts what runs in ESTABLISHED: keep-alive and the search for a larger packet.
+    /// Starts what runs in ESTABLISHED: keep-alive and, if it is not to wait, the search for a larger packet.
     pub(super) fn begin_established(&mut self, now: Instant) {
         self.heard_at = now;
         self.timers.set(Timer::Expiry, now + self.agreed.keep_alive.expiry());
@@ -67,10 +67,20 @@ impl Connection {
             let interval = self.jitter.around(self.agreed.keep_alive.interval());
             self.timers.set(Timer::Pin, now + interval);
         }
-        self.begin_mtu_search(now);
+        self.prepare_mtu_search(now);
     }
 
-    /// [CDP-MTU-2] Looks for a larger packet than the path carries for certain.
+    /// [CDP-MTU-2] The search for a larger packet than the path carries for certain begins at once where no message may be larger than
+    /// one, and else when there is enough to send.
+    pub(super) fn prepare_mtu_search(&mut self, now: Instant) {
+        if self.config.service == Service::Datagram && self.agreed.peer_message.is_none() {
+            self.begin_mtu_search(now);
+        } else if self.config.probe_mtu {
+            self.sender.mtu.await_data();
+        }
+    }
+
+    #[cold]
     pub(super) fn begin_mtu_search(&mut self, now: Instant) {
         if self.config.probe_mtu && self.sender.mtu.begin(self.jitter.token()) {
             self.timers.set(Timer::Mtu, now + self.sender.rtt.rto());

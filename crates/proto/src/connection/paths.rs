@@ -28,7 +28,7 @@ impl Connection {
             self.open_way.restart();
             self.timers.stop(Timer::Mtu);
             if self.state == State::Established {
-                self.begin_mtu_search(now);
+                self.prepare_mtu_search(now);
             }
             // a SYN that waits for its answer is sent again by the new default
             self.control.open |= self.active && self.open_tries > 0 && !self.state.is_synchronized();

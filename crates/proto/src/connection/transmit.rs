@@ -123,6 +123,9 @@ impl Connection {
         head: &mut Vec<u8>,
         lay: Lay,
     ) -> Transmit {
+        if self.sender.mtu.is_worth_a_search(self.stats.packets_sent, self.sender.queue.bytes()) {
+            self.begin_mtu_search(now);
+        }
         let start = head.len();
         // [CDP-MTU-6] one that exceeds the present limit of its path may be cut by IP, all others may not
         let is_default = numbered.path == self.paths().default_path();

@@ -369,7 +369,7 @@ fn probes_that_come_together_are_all_answered() {
 /// idle after its search still probes the members that were left.
 #[test]
 fn a_size_that_does_not_pass_is_no_silence() {
-    let config = Config::new(Service::Stream, 8_944);
+    let config = Config { message_bytes: None, ..Config::new(Service::Datagram, 8_944) };
     let mut pair = Pair::open(&config, &config);
     pair.client.set_paths(pair.now, of(2, 0));
     pair.settle();
