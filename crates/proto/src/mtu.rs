@@ -2,7 +2,7 @@
 //!
 //! Sizes are proved by a padded PIN with a TIME token (CDP-MTU-2); data never uses an unproved size. Who says little needs no larger
 //! ones, and a probe in the way of a question or its answer holds it up by what 64 KiB take: so the search waits until a good deal
-//! has been sent and more waits (decision 0065). Where large packets are lost and nothing else is sent, a short PIN asks whether
+//! is to be sent, or the open is some time ago (decision 0065). Where large packets are lost and nothing else is sent, a short PIN asks whether
 //! small ones pass (CDP-MTU-5).
 
 use std::time::Duration;
@@ -14,10 +14,12 @@ const START_BETWEEN: u16 = 1424;
 /// Sizes worth a probe below the ceiling: jumbo frames, what lies between them and the loopback device; and after a fall the start,
 /// what WireGuard's usual MTU of 1420 carries by UDP over IPv4, the least MTU of IPv6, and the first fall.
 const STEPS: [u16; 8] = [32_736, 16_352, 8_924, 4_052, START_BETWEEN, 1_364, 1_204, FALLS[0]];
-/// Packets that a connection has sent before it looks for a larger size: what a shorter one could win, the probe costs.
-const WORTH_SENT: u64 = 64;
-/// Packets' worth of data that wait together from which on larger packets would be fewer.
+/// Packets, sent and yet to be sent, from which on a larger size is looked for: what fewer could win, the probe costs.
+const WORTH_PACKETS: usize = 96;
+/// So many of them that wait together would be fewer if they were larger.
 const WORTH_WAITING: usize = 4;
+/// How long after the open the search begins in any case.
+pub(crate) const AT_REST: Duration = Duration::from_millis(10);
 /// A size is given up after this many probes without an answer.
 const TRIES: u8 = 3;
 /// Losses of a large packet, while small ones pass, before the limit falls (CDP-MTU-5).
@@ -87,17 +89,20 @@ impl Mtu {
         *self = Self::new(self.ceiling, self.ceiling);
     }
 
-    /// The search is to begin when there is enough to send, if there is anything above the present size.
-    pub(crate) fn await_data(&mut self) {
+    /// The search is to begin when there is enough to send; false if there is nothing above the present size.
+    pub(crate) fn await_data(&mut self) -> bool {
         self.awaits_data = self.current < self.ceiling;
+        self.awaits_data
     }
 
     /// Whether it is to begin now that so many packets have been sent and so many bytes wait.
     #[inline]
     pub(crate) fn is_worth_a_search(&self, packets_sent: u64, waiting_bytes: usize) -> bool {
+        let packet = usize::from(self.current);
+        let sent = usize::try_from(packets_sent).unwrap_or(usize::MAX).min(WORTH_PACKETS);
         self.awaits_data
-            && packets_sent >= WORTH_SENT
-            && waiting_bytes >= WORTH_WAITING * usize::from(self.current)
+            && waiting_bytes >= WORTH_WAITING * packet
+            && waiting_bytes + sent * packet >= WORTH_PACKETS * packet
     }
 
     /// Starts the search if there is anything above the present size; `token` is not 0.

@@ -10,6 +10,7 @@ use crate::close::CloseResult;
 use crate::config::{Config, Secret};
 use crate::error::Error;
 use crate::lifecycle::{Event as Happening, State};
+use crate::mtu;
 use crate::open::{self, Agreed};
 use crate::receiver::Receiver;
 use crate::timers::Timer;
@@ -71,12 +72,12 @@ impl Connection {
     }
 
     /// [CDP-MTU-2] The search for a larger packet than the path carries for certain begins at once where no message may be larger than
-    /// one, and else when there is enough to send.
+    /// one, and else when there is enough to send, or a little later.
     pub(super) fn prepare_mtu_search(&mut self, now: Instant) {
         if self.config.service == Service::Datagram && self.agreed.peer_message.is_none() {
             self.begin_mtu_search(now);
-        } else if self.config.probe_mtu {
-            self.sender.mtu.await_data();
+        } else if self.config.probe_mtu && self.sender.mtu.await_data() {
+            self.timers.set(Timer::Mtu, now + mtu::AT_REST);
         }
     }
 
