@@ -3,7 +3,7 @@
 //! The service thread is there so that acknowledgements, retransmissions and timers happen although no user thread is in
 //! a call. While user threads run turns it naps, a millisecond at a time, and never sleeps on the link: so the sender of a
 //! packet does not pay for its waking, and it does not take the processor from those who work. When no user thread has
-//! run a turn for a millisecond it takes the lead itself. When a user thread sleeps on the link for long, it sleeps until
+//! run a turn for a millisecond it takes the lead itself, and at once when one left data behind that waits for the window (decision 0066). When a user thread sleeps on the link for long, it sleeps until
 //! that one leaves. An idle engine therefore runs nothing at all.
 //!
 //! Who waits for a descriptor, or as a task, runs no turns while he waits, so the service thread leads for him, and dozes through floods
@@ -62,9 +62,12 @@ fn is_user_busy(port: &Port, now: Instant) -> bool {
     now - user_turn_at(port) < PRESENCE
 }
 
-/// Whether that is enough: nobody waits who depends on this thread, and no loop leaves the timers to it.
+/// Whether that is enough: nobody waits who depends on this thread, nobody left data behind, and no loop leaves the timers to it.
 fn is_user_present(port: &Port, now: Instant) -> bool {
-    is_user_busy(port, now) && !port.is_watched.load(Ordering::SeqCst) && !port.is_attended()
+    is_user_busy(port, now)
+        && !port.is_watched.load(Ordering::SeqCst)
+        && !port.is_attended()
+        && !port.is_missed(now)
 }
 
 fn nap(port: &Port, parker: &Parker, now: Instant) {

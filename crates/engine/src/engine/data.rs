@@ -83,6 +83,8 @@ impl Engine {
         if result == Err(SendError::WouldBlock) {
             core.try_turn(port, Runner::User, now);
             self.note_nothing(slot, &slot.waiters, Interest::Writable);
+        } else if len > BRIEF_BYTES && slot.look().connection.is_held_back() {
+            port.note_left(now);
         }
         result
     }

@@ -24,6 +24,7 @@ use crate::wheel::TimerWheel;
 mod absence;
 mod alarm;
 mod attended;
+mod departure;
 mod fds;
 mod followers;
 mod lead;
@@ -34,6 +35,7 @@ mod timers;
 use alarm::Alarm;
 pub(crate) use alarm::SOON;
 use attended::Attended;
+use departure::Departure;
 use lead::Leadership;
 pub(crate) use lead::{LEADERS_PAUSE, Lead, TURNS_AWAITED};
 pub(crate) use reliance::Reliance;
@@ -108,6 +110,7 @@ pub(crate) struct Port {
     alarm: Alarm,
     leadership: Leadership,
     attended: Attended,
+    departure: Departure,
     /// Until when it is left to the service thread to take in a flood, in nanoseconds; 0 while it is not.
     left_until: AtomicU64,
     service: AtomicU32,
@@ -168,6 +171,7 @@ impl Port {
             alarm: Alarm::new()?,
             leadership: Leadership::default(),
             attended: Attended::default(),
+            departure: Departure::default(),
             left_until: AtomicU64::new(0),
             service: AtomicU32::new(Service::Napping as u32),
             service_waker: SpinLock::default(),
