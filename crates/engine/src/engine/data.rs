@@ -76,6 +76,9 @@ impl Engine {
         }
         live.stay();
         let now = clock::now();
+        if len > BRIEF_BYTES {
+            core.port(slot.home()).note_back(now);
+        }
         let cork = gather::cork(slot, &live, now);
         live.set_cork(cork);
         live.is_blocked = !is_gated && result == Err(SendError::WouldBlock);

@@ -17,7 +17,7 @@ const SOON: Duration = Duration::from_micros(200);
 
 #[derive(Default)]
 pub(super) struct Departure {
-    /// When a user thread left data behind, in nanoseconds; 0 while none has, or one is back.
+    /// When a user thread left data behind, in nanoseconds; 0 before, and when one that sends or waits is back.
     left_at: AtomicU64,
     /// The last one was back soon.
     is_brief: AtomicBool,
@@ -37,9 +37,9 @@ impl Port {
         }
     }
 
-    /// A user thread runs a turn: whoever left is back, or not needed.
+    /// A user thread sends much, or waits: whoever left is back, or not needed.
     #[inline]
-    pub(super) fn note_back(&self, now: Instant) {
+    pub(crate) fn note_back(&self, now: Instant) {
         if self.departure.left_at.load(Ordering::Relaxed) != 0 {
             self.end_departure(now);
         }
@@ -54,10 +54,11 @@ impl Port {
         }
     }
 
-    /// Whether one is gone, and may not be back soon.
+    /// Whether one is gone, none has run a turn since, and it may not be back soon.
     pub(crate) fn is_missed(&self, now: Instant) -> bool {
         let left_at = self.departure.left_at.load(Ordering::SeqCst);
         left_at != 0
+            && self.user_turn_at.load(Ordering::Relaxed) <= left_at
             && (!self.departure.is_brief.load(Ordering::Relaxed)
                 || now.as_nanos().saturating_sub(left_at) > span(SOON))
     }
@@ -87,10 +88,12 @@ mod tests {
         assert!(!port.is_missed(now));
         assert_eq!(leave(&port, now), [true; 3]);
         port.note_user_turn(now + US * 100);
-        assert!(!port.is_missed(now + SOON * 2), "it is back");
+        assert!(!port.is_missed(now + SOON * 2), "it runs turns");
+        port.note_back(now + US * 150);
         now += SOON * 2;
         assert_eq!(leave(&port, now), [false, false, true], "it writes piece by piece");
-        port.note_user_turn(now + SOON * 3);
+        port.note_back(now + SOON * 3);
+        assert!(!port.is_missed(now + SOON * 4), "it sends");
         now += SOON * 4;
         assert_eq!(leave(&port, now), [true; 3], "it was not back soon");
     }

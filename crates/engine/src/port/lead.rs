@@ -117,6 +117,7 @@ impl Port {
     /// A thread begins to wait, and looks at the link itself.
     #[inline]
     pub(crate) fn note_wait(&self, now: Instant) {
+        self.note_back(now);
         if self.leadership.absences.is_any() {
             self.leadership.absences.end(thread_index(), now);
         }

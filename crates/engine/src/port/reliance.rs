@@ -22,7 +22,6 @@ impl Port {
     pub(crate) fn note_user_turn(&self, now: Instant) {
         self.user_turn_at.store(now.as_nanos(), Ordering::Relaxed);
         self.served_at.store(now.as_nanos(), Ordering::Relaxed);
-        self.note_back(now);
     }
 
     /// Whether a user thread has run a turn after `at`, and none has fallen asleep since.
