@@ -182,9 +182,9 @@ fn compare(rounds: usize, time: Duration, question: usize) -> Result<(), Box<dyn
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     thread::spawn(move || {
+        let mut bytes = vec![0; question];
         for stream in listener.incoming().flatten() {
             let mut stream = stream;
-            let mut bytes = vec![0; question];
             if question > 0 && stream.read_exact(&mut bytes).and_then(|()| stream.write_all(&bytes)).is_err()
             {
                 continue;

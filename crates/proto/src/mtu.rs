@@ -2,8 +2,8 @@
 //!
 //! Sizes are proved by a padded PIN with a TIME token (CDP-MTU-2); data never uses an unproved size. Who says little needs no larger
 //! ones, and a probe in the way of a question or its answer holds it up by what 64 KiB take: so the search waits until a good deal
-//! is to be sent, or the open is some time ago (decision 0065). Where large packets are lost and nothing else is sent, a short PIN asks whether
-//! small ones pass (CDP-MTU-5).
+//! is to be sent, or the open is some time ago (decision 0065). Where large packets are lost and nothing else is sent, a short PIN
+//! asks whether small ones pass (CDP-MTU-5).
 
 use std::time::Duration;
 
@@ -16,8 +16,6 @@ const START_BETWEEN: u16 = 1424;
 const STEPS: [u16; 8] = [32_736, 16_352, 8_924, 4_052, START_BETWEEN, 1_364, 1_204, FALLS[0]];
 /// Packets, sent and yet to be sent, from which on a larger size is looked for: what fewer could win, the probe costs.
 const WORTH_PACKETS: usize = 96;
-/// So many of them that wait together would be fewer if they were larger.
-const WORTH_WAITING: usize = 4;
 /// How long after the open the search begins in any case.
 pub(crate) const AT_REST: Duration = Duration::from_millis(10);
 /// A size is given up after this many probes without an answer.
@@ -100,9 +98,7 @@ impl Mtu {
     pub(crate) fn is_worth_a_search(&self, packets_sent: u64, waiting_bytes: usize) -> bool {
         let packet = usize::from(self.current);
         let sent = usize::try_from(packets_sent).unwrap_or(usize::MAX).min(WORTH_PACKETS);
-        self.awaits_data
-            && waiting_bytes >= WORTH_WAITING * packet
-            && waiting_bytes + sent * packet >= WORTH_PACKETS * packet
+        self.awaits_data && waiting_bytes + sent * packet >= WORTH_PACKETS * packet
     }
 
     /// Starts the search if there is anything above the present size; `token` is not 0.

@@ -53,7 +53,8 @@ impl Engine {
         give: impl FnOnce(&mut Connection, usize) -> Result<usize, SendError>,
     ) -> Result<usize, SendError> {
         let (core, len) = (&*self.core, data.len());
-        let mut live = if len <= BRIEF_BYTES { slot.lock_briefly() } else { slot.lock() };
+        let is_brief = len <= BRIEF_BYTES;
+        let mut live = if is_brief { slot.lock_briefly() } else { slot.lock() };
         if live.has_read && live.connection.has_unread_ack() {
             match self.answer(slot, live, data) {
                 Ok(()) => return Ok(len),
@@ -76,7 +77,7 @@ impl Engine {
         }
         live.stay();
         let now = clock::now();
-        if len > BRIEF_BYTES {
+        if !is_brief {
             core.port(slot.home()).note_back(now);
         }
         let cork = gather::cork(slot, &live, now);
@@ -86,7 +87,7 @@ impl Engine {
         if result == Err(SendError::WouldBlock) {
             core.try_turn(port, Runner::User, now);
             self.note_nothing(slot, &slot.waiters, Interest::Writable);
-        } else if len > BRIEF_BYTES && slot.look().connection.is_held_back() {
+        } else if !is_brief && slot.look().connection.waiting().0 > 0 {
             port.note_left(now);
         }
         result

@@ -104,21 +104,16 @@ impl Connection {
         self.result.undelivered = dropped + unsent as u64;
         self.timers.stop_all();
         self.verdicts.settle(now, &mut self.stats);
-        self.held_fin = self.holds_fin();
+        self.held_fin = self.agreed.confirm && !self.receiver.is_drained();
         self.answer_held_fin();
         self.raise(Event::PeerClosed);
         self.raise(Event::Readable);
         self.raise(Event::Writable);
     }
 
-    /// Whether the acknowledgement of the peer's FIN is held back until the user has read everything (CDP-ST-F).
-    pub(super) fn holds_fin(&self) -> bool {
-        self.state == State::CloseWait && self.agreed.confirm && !self.receiver.is_drained()
-    }
-
     /// [CDP-ST-F] While it is held back, each FIN is answered by PIN|ACK that acknowledges all numbers before it.
     pub(super) fn answer_held_fin(&mut self) {
-        if self.holds_fin() {
+        if self.held_fin {
             self.control.pin = true;
         }
     }

@@ -60,7 +60,7 @@ impl Connection {
         self.receiver.configure(agreed.receive_scale, agreed.coalesce);
     }
 
-    /// Starts what runs in ESTABLISHED: keep-alive and, if it is not to wait, the search for a larger packet.
+    /// Starts what runs in ESTABLISHED: keep-alive, and the search for a larger packet, which may wait.
     pub(super) fn begin_established(&mut self, now: Instant) {
         self.heard_at = now;
         self.timers.set(Timer::Expiry, now + self.agreed.keep_alive.expiry());
@@ -71,19 +71,23 @@ impl Connection {
         self.prepare_mtu_search(now);
     }
 
-    /// [CDP-MTU-2] The search for a larger packet than the path carries for certain begins at once where no message may be larger than
-    /// one, and else when there is enough to send, or a little later.
+    /// The search for a larger packet begins at once where no message may be larger than one, and else when there is enough to send, or
+    /// a little later.
     pub(super) fn prepare_mtu_search(&mut self, now: Instant) {
+        if !self.config.probe_mtu {
+            return;
+        }
         if self.config.service == Service::Datagram && self.agreed.peer_message.is_none() {
             self.begin_mtu_search(now);
-        } else if self.config.probe_mtu && self.sender.mtu.await_data() {
+        } else if self.sender.mtu.await_data() {
             self.timers.set(Timer::Mtu, now + mtu::AT_REST);
         }
     }
 
+    /// [CDP-MTU-2] Looks for a larger packet than the path carries for certain.
     #[cold]
     pub(super) fn begin_mtu_search(&mut self, now: Instant) {
-        if self.config.probe_mtu && self.sender.mtu.begin(self.jitter.token()) {
+        if self.sender.mtu.begin(self.jitter.token()) {
             self.timers.set(Timer::Mtu, now + self.sender.rtt.rto());
         }
     }
@@ -108,7 +112,7 @@ impl Connection {
     /// [CDP-ST-10] Take over the options, send ACK with the COOKIE if one came, go on with the SYN timer.
     fn handle_syn_ack(&mut self, now: Instant, packet: &Packet) {
         let theirs = packet.tlvs();
-        if self.refuse_answer(now, packet) {
+        if self.refuse_answer(now, packet, &theirs) {
             return;
         }
         self.irs = packet.seq(false);
@@ -134,8 +138,8 @@ impl Connection {
     }
 
     /// [CDP-SYN-6] [CDP-TLV-5] Whether this SYN|ACK is to be refused, which fails the connect.
-    fn refuse_answer(&mut self, now: Instant, packet: &Packet) -> bool {
-        let Some((reason, detail)) = open::refusal(&self.config, &packet.tlvs()) else { return false };
+    fn refuse_answer(&mut self, now: Instant, packet: &Packet, theirs: &Tlvs) -> bool {
+        let Some((reason, detail)) = open::refusal(&self.config, theirs) else { return false };
         self.control.echo = Some(Box::new((packet.clone(), reason, detail)));
         self.advance(Happening::Refused);
         self.end(now, Error::Refused(reason));
@@ -176,7 +180,7 @@ impl Connection {
             }
             // [CDP-ST-18] the answer to our half of a simultaneous open
             Kind::SynAck if self.active && packet.seq(false) == self.irs && acks_ours => {
-                if self.refuse_answer(now, packet) {
+                if self.refuse_answer(now, packet, &packet.tlvs()) {
                     return;
                 }
                 self.sender.raise_edge(self.iss + 1 + u64::from(header.window));

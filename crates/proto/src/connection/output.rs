@@ -271,7 +271,7 @@ impl Connection {
         let mut header = Header::new(kind, self.flow);
         header.seq = self.sender.nxt();
         // [CDP-WND-1] the window counts from the ACK number, also where that holds a FIN back
-        let acknowledged = self.receiver.ack_number(self.holds_fin());
+        let acknowledged = self.receiver.ack_number(self.held_fin);
         header.window = self.receiver.grant(acknowledged);
         header.ack = acknowledged.low32();
         // [CDP-CC-4] a probe may go before the acknowledgement that is due
