@@ -3,7 +3,7 @@
 //! The service thread is there so that acknowledgements, retransmissions and timers happen although no user thread is in
 //! a call. While user threads run turns it naps, a millisecond at a time, and never sleeps on the link: so the sender of a
 //! packet does not pay for its waking, and it does not take the processor from those who work. When no user thread has
-//! run a turn for a millisecond it takes the lead itself, and at once when one left data behind that waits
+//! run a turn for a millisecond it takes the lead itself, and at once when one left data behind that waits for the window
 //! (decision 0066). When a user thread sleeps on the link for long, it sleeps until that one leaves. An idle engine therefore
 //! runs nothing at all.
 //!

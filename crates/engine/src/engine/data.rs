@@ -87,7 +87,7 @@ impl Engine {
         if result == Err(SendError::WouldBlock) {
             core.try_turn(port, Runner::User, now);
             self.note_nothing(slot, &slot.waiters, Interest::Writable);
-        } else if !is_brief && slot.look().connection.waiting().0 > 0 {
+        } else if !is_brief && slot.look().connection.is_held_back() {
             port.note_left(now);
         }
         result

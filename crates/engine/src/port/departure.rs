@@ -1,4 +1,4 @@
-//! A user thread that went back to its own work while data of its waits (decision 0066): for the window, or for more to fill a batch.
+//! A user thread that went back to its own work while data of its waits for the window (decision 0066).
 //!
 //! What the peer answers then is to be heard at once, or the data lies here until the nap of the service thread is over. But a thread
 //! that sends piece by piece is back in a moment, and a service thread that hears the link beside it is woken for each packet, on its
@@ -24,7 +24,7 @@ pub(super) struct Departure {
 }
 
 impl Port {
-    /// A user thread goes back to its own work, and data of its waits.
+    /// A user thread goes back to its own work, and data of its waits for what the peer answers, or for its time.
     pub(crate) fn note_left(&self, now: Instant) {
         // who leads hears the answer
         if self.is_led() || self.is_attended() {

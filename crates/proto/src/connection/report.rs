@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::lifecycle::State;
 use crate::open::Agreed;
 use crate::receiver::AckDue;
-use crate::stats::{PathStats, Stats};
+use crate::stats::{LimitedBy, PathStats, Stats};
 
 impl Connection {
     /// The state.
@@ -78,6 +78,12 @@ impl Connection {
     #[must_use]
     pub fn waiting(&self) -> (usize, bool) {
         (self.sender.queue.bytes(), self.sender.queue.has_full_packet())
+    }
+
+    /// Whether data waits for what the peer answers, or for its time: the window, the congestion controller or its pacer holds it back.
+    #[must_use]
+    pub fn is_held_back(&self) -> bool {
+        self.stats.limited_by != LimitedBy::Application && self.sender.queue.bytes() > 0
     }
 
     /// The connection is over and sends nothing more: its entry can go.
