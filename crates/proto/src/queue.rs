@@ -56,6 +56,8 @@ pub(crate) struct SendQueue {
     ready: VecDeque<Outgoing>,
     /// Where the packet begins that is still open, in the chunk that is being filled.
     open: u32,
+    /// Bytes that it may have: where the chunk has less room than a packet, fewer than others.
+    open_max: u16,
     /// The sum of what it holds, unless some of that was copied without.
     open_sum: Option<BodySum>,
     /// Large pieces are summed up as they are copied.
@@ -74,6 +76,7 @@ impl SendQueue {
             open_records: 0,
             ready: VecDeque::new(),
             open: 0,
+            open_max: mss,
             open_sum: None,
             is_summed: false,
             bytes: 0,
@@ -86,7 +89,7 @@ impl SendQueue {
         self.chunks.set_sealed(is_sealed);
         self.is_summed = is_sealed && BodySum::is_cheap();
         self.may_split = may_split;
-        self.mss = mss;
+        (self.mss, self.open_max) = (mss, mss);
         // [CDP-STR-4] COALESCE is ignored in stream service
         self.coalesce = coalesce && self.service == Service::Datagram;
     }
@@ -95,7 +98,7 @@ impl SendQueue {
     pub(crate) fn set_mss(&mut self, mss: u16) {
         // there is room for a packet of the old size
         self.finish_packet();
-        self.mss = mss;
+        (self.mss, self.open_max) = (mss, mss);
         self.chunks.forget_size();
         if self.may_split && self.ready.iter().any(|packet| packet.piece.len() > self.mss()) {
             self.cut_again();
@@ -126,7 +129,7 @@ impl SendQueue {
 
     /// Whether a packet waits to which nothing is added.
     pub(crate) fn has_full_packet(&self) -> bool {
-        !self.ready.is_empty() || self.open_len() >= self.mss()
+        !self.ready.is_empty() || self.open_len() >= self.open_max()
     }
 
     /// Whether nothing waits, and a packet has room for so many bytes.
@@ -166,7 +169,7 @@ impl SendQueue {
     /// Full packets are lent. What fills the one that is open, and what fills none, is copied, so that none is short.
     fn push_lent_bytes(&mut self, mut data: Bytes) {
         let coming = data.len();
-        let to_fill = if self.open_len() > 0 { self.mss() - self.open_len() } else { 0 };
+        let to_fill = if self.open_len() > 0 { self.open_max() - self.open_len() } else { 0 };
         self.push_bytes(&data.split_to(to_fill.min(coming)), coming);
         let rest = data.split_off(data.len() / self.mss() * self.mss());
         self.bytes += data.len();
@@ -272,10 +275,10 @@ impl SendQueue {
         }
     }
 
-    /// Some time has passed: pages that were kept for more are given back, if nothing waits. Nothing is in flight.
+    /// Some time has passed: memory that was kept for more is given back, if nothing waits. Nothing is in flight.
     pub(crate) fn rest_longer(&mut self) {
         if self.is_empty() {
-            self.chunks.forget_pages();
+            self.chunks.forget();
             self.open = self.chunks.end();
         }
     }

@@ -11,6 +11,8 @@ use super::piece::{Piece, narrow};
 
 /// Bytes of the largest chunk; one allocation for some 44 packets of 1472 bytes.
 const CHUNK_BYTES: usize = 64 << 10;
+/// Bytes of the smallest, unless a packet has fewer: a connection that says little holds no room for a large packet.
+const CHUNK_BYTES_MIN: usize = 2 << 10;
 /// Spent chunks that are kept for use again: 2 MiB, as much as is in flight on a fast path.
 const SPENT_MAX: usize = 32;
 /// The same of chunks in pages of their own, also at rest until that was long: to take pages from the system takes longer than to
@@ -40,8 +42,8 @@ pub(super) struct Chunks {
     tail: FrameBuffer,
     /// The number of the first one; that of the one that is being filled follows those of the full ones.
     first: u32,
-    /// Packets that there is room for in the last one.
-    packets: u32,
+    /// Bytes of the last one.
+    bytes: u32,
     is_sealed: bool,
     /// An end that has been idle for long has none.
     others: Option<Box<Others>>,
@@ -208,25 +210,38 @@ impl Chunks {
         }
     }
 
-    /// Leaves room for a head, and has room for `bytes` behind it: else a chunk is begun for packets of `mss` bytes. It is for the
-    /// `rest` of `coming` bytes that came at once, but no larger than [`CHUNK_BYTES`], and twice as large as the one before, so that
-    /// a quiet connection holds little.
+    /// Leaves room for a head, and has room behind it for a packet of `bytes`, or for the `rest` of `coming` bytes that came at once.
+    /// Returns for how many, at most `mss`.
+    ///
+    /// Where there is none a chunk is begun, for that rest, and twice as large as the one before: so a quiet connection holds little. Of
+    /// whole packets of `mss` bytes it is at most [`CHUNK_BYTES`]; one that is smaller than a packet need not hold more than the rest.
     #[inline]
-    pub(super) fn reserve(&mut self, bytes: usize, rest: usize, coming: usize, mss: usize) {
-        if self.tail.room() < HEADER_LEN + bytes {
+    pub(super) fn reserve(&mut self, bytes: usize, rest: usize, coming: usize, mss: usize) -> usize {
+        let is_there = self.tail.room() >= HEADER_LEN + bytes;
+        let bytes = if is_there { bytes } else { self.reserve_rest(rest, coming, mss) };
+        self.tail.skip(HEADER_LEN);
+        bytes
+    }
+
+    /// Room for the rest, in what is left of a chunk that is smaller than a packet, or in a new one.
+    fn reserve_rest(&mut self, rest: usize, coming: usize, mss: usize) -> usize {
+        let is_small = self.tail.capacity() < HEADER_LEN + mss;
+        if !is_small || self.tail.room() < HEADER_LEN + rest {
             self.begin(rest, coming, mss);
         }
-        self.tail.skip(HEADER_LEN);
+        mss.min(self.tail.room() - HEADER_LEN)
     }
 
     #[cold]
     fn begin(&mut self, rest: usize, coming: usize, mss: usize) {
         let packet = HEADER_LEN + mss;
         let most = (CHUNK_BYTES / packet).max(1);
-        let packets = rest.div_ceil(mss).max(self.packets as usize * 2).clamp(1, most);
-        self.packets = narrow(packets);
-        let size = packets * packet;
         let in_pages = packet >= PAGED_BYTES && coming >= PAGED_COMING && self.is_sealed;
+        let is_part = rest < mss && !in_pages;
+        let wanted = if is_part { HEADER_LEN + rest } else { rest.div_ceil(mss).max(1) * packet };
+        let size = wanted.max(2 * self.bytes as usize).max(CHUNK_BYTES_MIN);
+        let size = if size < packet { size } else { (size / packet).min(most) * packet };
+        self.bytes = narrow(size);
         let again = self.others.as_mut().and_then(|others| others.reclaim(size, in_pages));
         let anew = if in_pages { FrameBuffer::with_pages } else { FrameBuffer::with_capacity };
         self.fill(again.unwrap_or_else(|| anew(size)));
@@ -243,7 +258,7 @@ impl Chunks {
     /// Puts in `data`, at most [`LENT_MAX`] bytes, without a copy, behind all that lies here.
     pub(super) fn lend(&mut self, data: Bytes) -> Piece {
         // what follows is not known to be much
-        self.packets = 0;
+        self.bytes = 0;
         self.fill(FrameBuffer::default());
         let piece = Piece { chunk: self.tail_number(), start: 0, len: narrow(data.len()) };
         self.others.get_or_insert_default().full.push_back(Full::Lent(data));
@@ -277,14 +292,20 @@ impl Chunks {
         self.others = self.others.take().and_then(|others| others.rest(most));
     }
 
-    /// The rest was long: the pages go back.
-    pub(super) fn forget_pages(&mut self) {
+    /// The rest was long: all memory goes back.
+    pub(super) fn forget(&mut self) {
         if self.others.as_ref().is_none_or(|others| others.full.is_empty()) {
             self.others = None;
-            if self.tail.is_pages() && self.tail.is_empty() {
-                self.tail = FrameBuffer::default();
+            if self.tail.is_empty() {
+                (self.tail, self.bytes) = (FrameBuffer::default(), 0);
             }
         }
+    }
+
+    /// Bytes of the chunk that is being filled.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.tail.capacity()
     }
 
     /// Chunks in pages that are held at rest.
@@ -299,7 +320,7 @@ impl Chunks {
         if let Some(others) = &mut self.others {
             others.spent = Vec::new();
         }
-        self.packets = 0;
+        self.bytes = 0;
     }
 }
 

@@ -17,14 +17,19 @@ impl SendQueue {
         (self.chunks.end() - self.open) as usize
     }
 
+    /// Bytes that it may have.
+    #[inline]
+    pub(super) fn open_max(&self) -> usize {
+        usize::from(self.open_max)
+    }
+
     /// [CDP-STR-2] [CDP-STR-3] A stream sender sends EOM=0, and no empty data segment. These are some of `coming` bytes.
     pub(super) fn push_bytes(&mut self, mut data: &[u8], coming: usize) {
-        let mss = self.mss();
         while !data.is_empty() {
             if self.open_len() == 0 {
-                self.reserve(mss, data.len(), coming);
+                self.reserve(self.mss(), data.len(), coming);
             }
-            let room = mss - self.open_len();
+            let room = self.open_max() - self.open_len();
             let (now, later) = data.split_at(data.len().min(room));
             self.append(now, coming);
             if now.len() == room {
@@ -76,19 +81,19 @@ impl SendQueue {
 
     /// Whether the open packet, or a fresh one, has room for a record of `len` bytes and its head.
     pub(super) fn has_room(&self, len: usize) -> bool {
-        self.open_len() + records::RECORD_HEAD + len <= self.mss() && len <= records::RECORD_LEN_MAX
+        self.open_len() + records::RECORD_HEAD + len <= self.open_max() && len <= records::RECORD_LEN_MAX
     }
 
     /// The longest record that there is room for, where there is any.
     pub(super) fn room(&self) -> usize {
-        self.mss().saturating_sub(self.open_len() + records::RECORD_HEAD).min(records::RECORD_LEN_MAX)
+        self.open_max().saturating_sub(self.open_len() + records::RECORD_HEAD).min(records::RECORD_LEN_MAX)
     }
 
     /// A record of some of the `coming` bytes of a message.
     #[inline(always)]
     pub(super) fn append_record(&mut self, more: bool, data: &[u8], coming: usize) {
         if self.open_len() == 0 {
-            self.reserve(self.mss(), data.len(), coming);
+            self.reserve(self.mss(), records::RECORD_HEAD + data.len(), coming);
         }
         let head = records::record_head(more, data.len());
         debug_assert!(head.is_some(), "cut to the length of a record before");
@@ -124,6 +129,7 @@ impl SendQueue {
         let piece = self.chunks.tail_from(self.open);
         self.ready.push_back(Outgoing { piece, eom, sum: self.open_sum.take() });
         self.open = self.chunks.end();
+        self.open_max = self.mss;
     }
 
     /// Closes the open packet; a message that has it for itself travels plain.
@@ -140,12 +146,14 @@ impl SendQueue {
         self.close_packet(is_alone);
     }
 
-    /// Room for `bytes` of an open packet, which never moves, and for its head, where the `rest` of `coming` bytes that came at once
-    /// follow.
+    /// Room for an open packet of `bytes`, or for as many as come, and for its head, where the `rest` of `coming` bytes that came at
+    /// once follow: it never moves.
     #[inline]
     fn reserve(&mut self, bytes: usize, rest: usize, coming: usize) {
         debug_assert!(self.open_len() == 0, "an open packet never moves");
-        self.chunks.reserve(bytes, rest, coming, self.mss());
+        #[allow(clippy::cast_possible_truncation)] // at most the MSS
+        let room = self.chunks.reserve(bytes, rest, coming, self.mss()) as u16;
+        self.open_max = room;
         self.open = self.chunks.end();
         self.open_sum = (coming >= SUMMED_BYTES_MIN && self.is_summed).then(BodySum::default);
     }

@@ -221,6 +221,46 @@ fn a_stream_that_is_never_drained_has_no_short_packet() {
     }
 }
 
+/// Where packets may be large, who says little holds no room for one, and who goes on soon fills some.
+#[test]
+fn memory_for_large_packets_grows_with_what_is_said() {
+    const MSS: u16 = 65_479;
+    for (service, coalesce) in
+        [(Service::Stream, false), (Service::Datagram, true), (Service::Datagram, false)]
+    {
+        let mut queue = SendQueue::new(service, MSS);
+        queue.configure(MSS, coalesce, true, true);
+        for len in [1, 64, 1_000, 3_000] {
+            queue.push(&vec![7; len]);
+            assert!(
+                queue.chunks.capacity() <= 2_048 + len,
+                "{service:?}, {len} bytes: {}",
+                queue.chunks.capacity()
+            );
+            drain(&mut queue);
+            queue.release(None);
+            queue.rest();
+        }
+        let said: Vec<Vec<u8>> =
+            (0..2_000_usize).map(|n| vec![n.to_le_bytes()[0]; n * 7 % 911 + 1]).collect();
+        said.iter().for_each(|message| queue.push(message));
+        let packets = drain(&mut queue);
+        match service {
+            Service::Stream => assert!(packets.concat_payloads() == said.concat()),
+            Service::Datagram => assert!(whole(&packets, coalesce) == said, "coalesce: {coalesce}"),
+        }
+        if service == Service::Stream || coalesce {
+            let large = packets.iter().filter(|(bytes, _)| bytes.len() > 60_000).count();
+            assert!(large > 10 && packets.len() < large + 8, "{service:?}: {large} of {}", packets.len());
+        }
+        queue.release(None);
+        queue.rest();
+        assert!(queue.chunks.capacity() > 60_000);
+        queue.rest_longer();
+        assert_eq!(queue.chunks.capacity(), 0);
+    }
+}
+
 /// Also the packet that begins with the few bytes which the last large send had left, and where memory of the heap might be used
 /// again.
 #[test]
