@@ -25,6 +25,9 @@ const SCARCE_PAGES_MAX: usize = 8;
 const PAGED_BYTES: usize = 32 << 10;
 /// Bytes that come at once from which on they do: a connection with small messages does not hold pages for a large packet.
 const PAGED_COMING: usize = 4 << 10;
+/// The chunk from which on they do, 16 MiB where all are large: to take pages and to give them back takes ten times as long as to fill
+/// them, so it is for those that are used many times (decision 0067); tests have few.
+const PAGED_FROM: u32 = if cfg!(test) { 8 } else { 256 };
 /// Bytes of the largest chunk that is lent; tests lend more than one.
 pub(super) const LENT_MAX: usize = if cfg!(test) { 1 << 10 } else { 1 << 30 };
 
@@ -236,7 +239,10 @@ impl Chunks {
     fn begin(&mut self, rest: usize, coming: usize, mss: usize) {
         let packet = HEADER_LEN + mss;
         let most = (CHUNK_BYTES / packet).max(1);
-        let in_pages = packet >= PAGED_BYTES && coming >= PAGED_COMING && self.is_sealed;
+        let in_pages = packet >= PAGED_BYTES
+            && coming >= PAGED_COMING
+            && self.is_sealed
+            && self.tail_number() >= PAGED_FROM;
         let is_part = rest < mss && !in_pages;
         let wanted = if is_part { HEADER_LEN + rest } else { rest.div_ceil(mss).max(1) * packet };
         let size = wanted.max(2 * self.bytes as usize).max(CHUNK_BYTES_MIN);

@@ -57,6 +57,11 @@ fn large_packets_lie_in_pages_if_they_are_sealed() {
     ] {
         let mut chunks = Chunks::default();
         chunks.set_sealed(is_sealed);
+        for _ in 0..=PAGED_FROM {
+            chunks.reserve(mss, mss, coming, mss);
+            assert!(!chunks.tail.is_pages(), "they are for who sends much");
+            chunks.put(&vec![1; mss]);
+        }
         chunks.reserve(mss, coming, coming, mss);
         chunks.put(&vec![1; mss.min(coming)]);
         let piece = chunks.tail_from(narrow(HEADER_LEN));
