@@ -1,7 +1,7 @@
 //! What a connection gets: how large its packets may be, and how many of them its window has.
 //!
-//! Peers on this host are reached by an interface that carries more than others (decision 0045). Packets of that size are for
-//! connections that fill packets, and their windows take no more memory than others.
+//! Peers on this host are reached by an interface that carries more than others (decision 0045), and for certain (decision 0068).
+//! Packets of that size are for connections that fill packets, and their windows take no more memory than others.
 
 use std::net::SocketAddr;
 
@@ -34,13 +34,17 @@ impl Core {
         }
     }
 
-    /// What a connection with these settings gets if its packets go straight to `to`, and that is more than others get.
+    /// What a connection with these settings gets if its packets go straight to `to`, on one link with us; `None` if it gets no more than
+    /// others.
     pub(crate) fn near_window(&self, to: SocketAddr, wanted: &Config) -> Option<Window> {
         let everywhere = self.mss();
-        let there = self.ports.iter().map(|port| port.mss_to(to)).min()?.min(wanted.link_mss);
-        let is_near =
-            there > everywhere && fills_packets(wanted) && !is_message_between(wanted, everywhere, there);
-        if !is_near || !self.budget.has_share(there.into()) {
+        let there = self.ports.iter().map(|port| port.mss_to(to)).min()??.min(wanted.link_mss);
+        let is_more = there > everywhere;
+        if is_more
+            && (!fills_packets(wanted)
+                || is_message_between(wanted, everywhere, there)
+                || !self.budget.has_share(there.into()))
+        {
             return None;
         }
         let slots = u64::from(wanted.receive_slots) * u64::from(everywhere) / u64::from(there);

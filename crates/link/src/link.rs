@@ -64,8 +64,8 @@ pub trait Link: Send + Sync {
     /// What the device is. May ask the kernel; not for the packet path.
     fn info(&self) -> LinkInfo;
 
-    /// The largest data segment of a packet to `peer`, in bytes, where the way there is known to carry more than
-    /// [`LinkInfo::mss`]. Asked for each packet that may open a connection.
+    /// The largest data segment of a packet to `peer`, in bytes, where nothing lies between that might carry less: this is known
+    /// to arrive. It is not less than [`LinkInfo::mss`]. Asked for each packet that may open a connection.
     fn mss_to(&self, _peer: SocketAddr) -> Option<u16> {
         None
     }

@@ -40,6 +40,12 @@ fn peers_on_this_host_are_sent_more_than_its_network_carries() {
             assert_eq!((to(&link, "127.0.0.1"), to(&link, "203.0.113.5")), (Some(65_479), Some(65_479)));
             assert_eq!(to(&link, "203.0.113.6"), None);
         }
+        let home = udp("127.0.0.1:0", 1 << 20);
+        assert_eq!(
+            (home.info().mss, to(&home, "127.0.0.1")),
+            (65_479, Some(65_479)),
+            "no more than everywhere"
+        );
         let options = UdpOptions { mtu: Some(1_500), ..UdpOptions::default() };
         let told = Udp::bind_with("0.0.0.0:0".parse().unwrap(), &options).unwrap();
         assert_eq!(to(&told, "127.0.0.1"), None, "an MTU that was asked for holds for all");

@@ -34,6 +34,8 @@ pub struct Config {
     pub integrity: bool,
     /// Largest data segment our link carries to the peer, in bytes; what MSS announces.
     pub link_mss: u16,
+    /// Both nodes are on one link, which carries such segments for certain: the peer's size needs no proof (CDP-MTU-2).
+    pub is_one_link: bool,
     /// Slots promised to the peer, in packets (CDP-LIM-5).
     pub receive_slots: u32,
     /// Bytes the send queue takes before `send` says [`WouldBlock`](crate::SendError::WouldBlock) (CDP-LIM-8).
@@ -88,6 +90,7 @@ impl Config {
             service,
             integrity: true,
             link_mss,
+            is_one_link: false,
             receive_slots: limits::RECEIVE_SLOTS,
             send_bytes: limits::SEND_QUEUE_BYTES,
             send_packets: limits::SEND_QUEUE_PACKETS,

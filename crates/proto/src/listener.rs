@@ -82,17 +82,17 @@ impl Listener {
         slots
     }
 
-    /// The next SYN is of a peer to whom links carry data segments of so many bytes, more than the settings say; the connection that
-    /// is made for it gets them, and so many receive slots. `None`: the next SYN is of one like all others.
+    /// The next SYN is of a peer on one link with us, which carries data segments of so many bytes, whatever the settings say; the
+    /// connection that is made for it gets them, and so many receive slots. `None`: the next SYN is of one like all others.
     ///
     /// What is made of a cookie gets what the settings say: its SYN|ACK has told that, and nothing is kept of whom.
     pub fn set_near(&mut self, near: Option<(u16, u32)>) {
         self.is_near = near.is_some();
         if let Some((link_mss, slots)) = near
-            && (self.near.link_mss, self.near.receive_slots) != (link_mss, slots)
+            && (self.near.link_mss, self.near.receive_slots, self.near.is_one_link) != (link_mss, slots, true)
         {
             let near = Arc::make_mut(&mut self.near);
-            (near.link_mss, near.receive_slots) = (link_mss, slots);
+            (near.link_mss, near.receive_slots, near.is_one_link) = (link_mss, slots, true);
         }
     }
 

@@ -1,6 +1,7 @@
 //! How long a packet may be: the largest data segment this path is known to carry, and the search for a larger one.
 //!
-//! Sizes are proved by a padded PIN with a TIME token (CDP-MTU-2); data never uses an unproved size. Who says little needs no larger
+//! Sizes are proved by a padded PIN with a TIME token (CDP-MTU-2); data never uses an unproved size, but for that of the one link
+//! that both nodes are on, within a host (decision 0068). Who says little needs no larger
 //! ones, and a probe in the way of a question or its answer holds it up by what 64 KiB take: so the search waits until a good deal
 //! is to be sent, or the open is some time ago (decision 0065). Where large packets are lost and nothing else is sent, a short PIN
 //! asks whether small ones pass (CDP-MTU-5).
@@ -65,6 +66,12 @@ impl Mtu {
         let ceiling = link_mss.min(peer_mss);
         let current = if ceiling > START_MAX { START_BETWEEN } else { ceiling };
         Self { current, ceiling, awaits_data: false, probe: None, large_losses: 0, small: Small::Unknown }
+    }
+
+    /// [CDP-MTU-2] Where both nodes are on one link nothing lies between them: what both ends carry needs no proof.
+    pub(crate) fn on_one_link(link_mss: u16, peer_mss: u16) -> Self {
+        let mtu = Self::new(link_mss, peer_mss);
+        Self { current: mtu.ceiling, ..mtu }
     }
 
     /// The largest data segment for new packets, in bytes.
@@ -234,6 +241,23 @@ mod tests {
         assert_eq!(mtu.handle_echo(8), None);
         assert_eq!(mtu.handle_echo(7), Some(8_944));
         assert!(!mtu.begin(9), "nothing is left to find");
+    }
+
+    /// [CDP-MTU-2] On one link what both ends carry needs no proof; what shows that less passes is believed there, too.
+    #[test]
+    fn on_one_link_nothing_is_looked_for() {
+        let mut mtu = Mtu::on_one_link(65_507, 65_479);
+        assert_eq!((mtu.current(), mtu.limit(true), mtu.limit(false)), (65_479, 65_479, 1_424));
+        assert!(!mtu.await_data() && !mtu.begin(7) && !mtu.has_fallen());
+        mtu.handle_large_loss(1);
+        mtu.handle_delivery(false);
+        mtu.handle_large_loss(2);
+        assert_eq!(mtu.handle_large_loss(3), Some(1_024));
+        assert!(mtu.has_fallen() && mtu.begin(8));
+        assert_eq!(mtu.take_probe(), Some((65_479, 8)));
+        let mut mtu = Mtu::on_one_link(65_507, 65_479);
+        mtu.change_path();
+        assert_eq!(mtu.current(), 1_424, "the new default is no such link");
     }
 
     #[test]

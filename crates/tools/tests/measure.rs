@@ -127,7 +127,8 @@ fn datagrams_that_are_slow_to_come_are_as_slow_in_the_sum_as_in_the_intervals() 
     let more = ["--port", "0", "--congestion", "fixed:1", "--fault", "delay=1ms"];
     let server = Server::start(&[&["perf", "--server"], &more[..]].concat());
     let bytes = (511 * 1444).to_string();
-    let done = perf(&server, &["--datagram", "--reverse", "--size", "1444", "--bytes", &bytes]);
+    let done =
+        perf(&server, &["--datagram", "--reverse", "--size", "1444", "--mss", "1444", "--bytes", &bytes]);
     assert_eq!(done.code, 0, "{done:?}");
     let json = done.json();
     let end = number(json["intervals"].as_array().unwrap().last().unwrap(), "to_seconds");

@@ -94,7 +94,9 @@ impl Engine {
             Way::Side(_) => None,
         };
         match near {
-            Some(Window { link_mss, slots }) => (config.link_mss, config.receive_slots) = (link_mss, slots),
+            Some(Window { link_mss, slots }) => {
+                (config.link_mss, config.receive_slots, config.is_one_link) = (link_mss, slots, true);
+            }
             None => config.link_mss = config.link_mss.min(self.core.mss()),
         }
         let packet_bytes = usize::from(config.link_mss);

@@ -207,9 +207,9 @@ impl Port {
         self.is_link_ready.store(true, Ordering::Relaxed);
     }
 
-    /// The largest data segment of a packet to `peer`, in bytes.
-    pub(crate) fn mss_to(&self, peer: SocketAddr) -> u16 {
-        self.link.mss_to(peer).unwrap_or(self.info.mss)
+    /// The largest data segment of a packet to `peer`, in bytes, if it is on one link with us.
+    pub(crate) fn mss_to(&self, peer: SocketAddr) -> Option<u16> {
+        self.link.mss_to(peer)
     }
 
     /// The slot goes out of the table. A turn that is under way sees that itself.

@@ -276,7 +276,7 @@ impl Link for Udp {
     fn mss_to(&self, peer: SocketAddr) -> Option<u16> {
         let host = self.own_host.as_ref()?;
         let mtu = host.mtu.min(MTU_MAX);
-        (mtu > self.mtu && host.has(peer.ip())).then(|| self.mss(mtu))
+        (mtu >= self.mtu && host.has(peer.ip())).then(|| self.mss(mtu))
     }
 
     fn no_ways(&self) -> u64 {

@@ -154,7 +154,8 @@ impl Sender {
 
     /// What the open agreed on, and the peer's window in slots; nothing has been sent yet.
     pub(crate) fn configure(&mut self, config: &Config, agreed: &Agreed, window: u64) {
-        self.mtu = Mtu::new(config.link_mss, agreed.peer_mss);
+        let mtu = if config.is_one_link { Mtu::on_one_link } else { Mtu::new };
+        self.mtu = mtu(config.link_mss, agreed.peer_mss);
         let may_split = agreed.peer_message.is_some();
         self.queue.configure(self.mtu.current(), agreed.coalesce, may_split, agreed.sealed);
         self.flight.set_sack(config.sack && agreed.peer_sack);

@@ -164,6 +164,25 @@ fn a_larger_packet_is_looked_for_when_it_spares_some_or_a_little_later() {
     }
 }
 
+/// [CDP-MTU-2] On one link packets are large from the first on, and there are no probes.
+#[test]
+fn on_one_link_packets_are_large_at_once() {
+    let config = Config { is_one_link: true, ..Config::new(Service::Datagram, 60_000) };
+    let mut pair = Pair::new(&config, &config);
+    pair.listener.set_near(Some((60_000, 100)));
+    pair.settle();
+    pair.client.send(&[7; 50_000]).unwrap();
+    pair.server().send(&[8; 50_000]).unwrap();
+    let of_client = outputs(&mut pair.client, pair.now);
+    assert_eq!(of_client.iter().map(Packet::payload_len).collect::<Vec<_>>(), [50_000]);
+    assert_eq!(pair.server().path_stats().mss, 60_000);
+    pair.to_server = of_client;
+    pair.run(Duration::from_secs(1), false);
+    assert_eq!((read(pair.server()), read(&mut pair.client)), (vec![7; 50_000], vec![8; 50_000]));
+    let now = pair.now;
+    assert_eq!(pair.client.stats(now).pins_sent + pair.server().stats(now).pins_sent, 0);
+}
+
 /// Within a host no more is in flight than stays in the processor's caches.
 #[test]
 fn so_many_large_packets_go_at_once_within_a_host() {
