@@ -219,6 +219,8 @@ impl Core {
 
 /// In the port's list, with nothing gathered at present.
 pub(crate) const LISTED: u64 = 1;
+/// Not in the list, as the connection has a timer for what waits: the third packet of an open.
+const OWING: u64 = 2;
 /// So many may be in it while a burst goes on, whether anything gathers for them or not.
 const LISTED_MAX: usize = 64;
 
@@ -252,6 +254,16 @@ impl Live {
 }
 
 impl Slot {
+    /// The third packet of the open waits for what the user says.
+    pub(crate) fn note_owing(&self) {
+        let _ = self.gathering_since.compare_exchange(0, OWING, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// It has left.
+    pub(crate) fn note_confirmed(&self) {
+        let _ = self.gathering_since.compare_exchange(OWING, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     /// Whether anything gathers.
     pub(crate) fn has_gathered(&self) -> bool {
         self.gathering_since.load(Ordering::Relaxed) > LISTED

@@ -142,6 +142,9 @@ impl Core {
     }
 
     fn note_connected(&self, slot: &Arc<Slot>, live: &mut Live, out: &mut Outbox) {
+        if live.connection.owes_third() {
+            slot.note_owing();
+        }
         if live.side.is_none() {
             self.directory.learn(slot.key().remote.node, live.to);
             self.note_peer(slot, live);

@@ -85,7 +85,7 @@ impl Handle {
                 None if self.is_nonblocking() => return Err(ConnectError::InProgress),
                 None => {}
             }
-            if !self.engine.wait(&self.slot, Interest::Connected, Some(deadline)) {
+            if !self.engine.wait_connected(&self.slot, deadline) {
                 self.engine.abort(&self.slot);
                 return Err(ConnectError::TimedOut { target, after: timeout });
             }

@@ -198,7 +198,10 @@ impl World {
         let secret = self.nodes[node].secret();
         let iss = secret.iss.get();
         let key = self.session_key(session, iss);
-        let connection = Connection::connect(now, flow, &config, secret);
+        let mut connection = Connection::connect(now, flow, &config, secret);
+        if iss & 1 == 0 {
+            connection.join_third();
+        }
         self.nodes[node].books.open(flow);
         let plan = &self.plan.sessions[session];
         let other = if role == 0 { &plan.server_script } else { &plan.client_script };

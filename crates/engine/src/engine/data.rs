@@ -284,9 +284,10 @@ impl Engine {
         outcome
     }
 
-    /// Lets what gathers for a common packet leave now.
+    /// Lets what gathers for a common packet leave now, and the third packet of an open.
     pub fn flush(&self, slot: &Arc<Slot>) {
-        self.operate(slot, |_, _| ());
+        self.operate(slot, |live, now| live.connection.confirm_open(now));
+        slot.note_confirmed();
     }
 
     /// Begins to close. Wait for [`Interest::Closed`], then ask [`Engine::close_result`].

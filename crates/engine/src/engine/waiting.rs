@@ -51,7 +51,14 @@ impl Engine {
         self.core.wait(|| slot.home(), Condition { waiters: &slot.waiters, interest, deadline }, None)
     }
 
-    /// Who waits sends nothing more that what gathers could wait for.
+    /// Waits until the open is decided; false if the deadline passed first. The caller goes on at once then: what he sends may be the third
+    /// packet of the open.
+    pub fn wait_connected(&self, slot: &Arc<Slot>, deadline: Instant) -> bool {
+        self.operate(slot, |live, _| live.connection.join_third());
+        self.wait(slot, Interest::Connected, Some(deadline))
+    }
+
+    /// Who waits sends nothing more that what gathers, or the third packet of an open, could wait for.
     #[inline]
     pub(super) fn before_wait(&self, slot: &Arc<Slot>) {
         if slot.has_gathered() {
@@ -140,5 +147,38 @@ impl Engine {
             waiters.lower(interest);
             self.core.port(slot.home()).watch();
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use weft_proto::Config;
+
+    use super::*;
+    use crate::Target;
+    use crate::conversation::{Conversation, LIMIT};
+    use crate::gather::Gather;
+
+    /// The third packet of an open may wait for what the user says, but not for a user who waits himself.
+    #[test]
+    fn who_waits_for_the_peer_confirms_the_open_first() {
+        let Conversation { here, asks, there, .. } = Conversation::open();
+        let (target, port) = (asks.key().remote, there.underlay());
+        let target = Target { node: None, at: Some(port), port: target.port };
+        let mut held = 0;
+        for _ in 0..1_000 {
+            let config = Config::new(asks.service(), here.mss());
+            let slot = here.connect(target, None, config, Gather::WhenBusy).unwrap();
+            assert!(here.wait_connected(&slot, here.now() + LIMIT));
+            // a thread that was kept from the processor may find that it has left by its timer
+            held += usize::from(slot.look().connection.owes_third());
+            assert!(!here.wait(&slot, Interest::Readable, Some(here.now())));
+            assert!(!slot.look().connection.owes_third() && !slot.has_gathered());
+            here.release(&slot);
+            if held == 10 {
+                return;
+            }
+        }
+        panic!("it waited for the user {held} times only");
     }
 }

@@ -15,6 +15,7 @@ mod report;
 mod reset;
 #[cfg(test)]
 mod tests;
+mod third;
 mod timeout;
 mod train;
 mod transmit;
@@ -41,6 +42,7 @@ use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::stats::{Stats, Verdicts};
 use crate::timers::{Timer, Timers};
+use third::Third;
 
 pub use transmit::{INLINE_BYTES, Transmit};
 
@@ -166,6 +168,7 @@ pub struct Connection {
     syn_len: u16,
     /// A current packet has come since the open (row 25).
     heard: bool,
+    third: Third,
     /// The acknowledgement of the peer's FIN is held back until the user has read everything or closed (CDP-ST-F).
     held_fin: bool,
     heard_at: Instant,
@@ -232,6 +235,7 @@ impl Connection {
             probes: None,
             syn_len: u16::MAX,
             heard: false,
+            third: Third::default(),
             held_fin: false,
             heard_at: now,
             unread: None,

@@ -121,7 +121,7 @@ impl Connection {
         // [CDP-SYN-9] the window of a SYN|ACK is not scaled
         self.take_over(open::agree(&self.config, &theirs, true), u64::from(packet.header().window));
         if self.state == State::SynSent {
-            self.measure_open(now);
+            self.measure_open(now, true);
         } else {
             // our SYN|ACK was sent after what this answers
             self.note_peer(now);
@@ -130,10 +130,9 @@ impl Connection {
         self.advance(Happening::SynAck);
         self.open_tries = 0;
         self.control.open = false;
-        self.receiver.request_ack();
-        self.timers.set(Timer::Syn, now + self.sender.rtt.rto());
         self.timers.set(Timer::SynGiveUp, now + self.config.syn_time);
         self.begin_established(now);
+        self.begin_third(now);
         self.raise(Event::Connected);
     }
 
@@ -185,7 +184,7 @@ impl Connection {
                 }
                 self.sender.raise_edge(self.iss + 1 + u64::from(header.window));
                 self.advance(Happening::SynAck);
-                self.open_is_over(now);
+                self.open_is_over(now, true);
                 self.receiver.request_ack();
             }
             // [CDP-ST-K] its sender has our number, which that of the SYN need not have
@@ -206,18 +205,24 @@ impl Connection {
                 }
                 // [CDP-ST-16] into the accept queue, then as in ESTABLISHED
                 self.advance(Happening::OpenAck);
-                self.open_is_over(now);
+                self.open_is_over(now, header.kind == Kind::Ack);
                 self.handle_synchronized(now, &mut packet.clone());
             }
         }
     }
 
-    /// What was sent was answered; if it was sent once, that is a round trip.
-    fn measure_open(&mut self, now: Instant) {
+    /// What was sent was answered; if it was sent once, and what answers had nothing to wait for (row 10), that is a round trip.
+    fn measure_open(&mut self, now: Instant, is_prompt: bool) {
         self.note_peer(now);
         if self.open_tries == 1 {
-            self.sender.rtt.sample(now, now - self.sent_at);
-            self.sender.congestion.expect(now - self.sent_at);
+            if is_prompt {
+                self.sender.rtt.sample(now, now - self.sent_at);
+                self.sender.congestion.expect(now - self.sent_at);
+            } else {
+                let least = (now - self.sent_at).saturating_sub(self.config.ack_delay);
+                self.sender.rtt.expect(now - self.sent_at);
+                self.sender.congestion.expect(least);
+            }
             self.note_open_delivered();
         } else if self.has_opened_by_another() {
             self.sender.rtt.expect(now - self.sent_at);
@@ -225,9 +230,9 @@ impl Connection {
         }
     }
 
-    fn open_is_over(&mut self, now: Instant) {
+    fn open_is_over(&mut self, now: Instant, is_prompt: bool) {
         self.arrivals.note_current();
-        self.measure_open(now);
+        self.measure_open(now, is_prompt);
         self.control.open = false;
         self.open_tries = 0;
         self.timers.stop(Timer::Syn);

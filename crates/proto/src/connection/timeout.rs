@@ -57,18 +57,9 @@ impl Connection {
                 self.receiver.request_ack();
                 self.repeat_third_packet(now);
             }
-            State::Established | State::FinWait => {
-                self.control.pin = true;
-                self.repeat_third_packet(now);
-            }
+            State::Established | State::FinWait => self.handle_third_timer(now),
             State::CloseWait | State::Quiet | State::Closed => {}
         }
-    }
-
-    fn repeat_third_packet(&mut self, now: Instant) {
-        self.open_tries += 1;
-        let wait = super::output::doubled(self.config.rto_init, self.open_tries, self.config.rto_max);
-        self.timers.set(Timer::Syn, now + wait);
     }
 
     fn give_up_open(&mut self, now: Instant) {

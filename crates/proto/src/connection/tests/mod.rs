@@ -8,6 +8,7 @@ mod handover;
 mod opening;
 mod paths;
 mod repair;
+mod third;
 mod trains;
 
 use std::time::Duration;
