@@ -264,7 +264,7 @@ impl Slot {
         let _ = self.gathering_since.compare_exchange(OWING, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Whether anything gathers.
+    /// Whether anything gathers, or the third packet of the open waits.
     pub(crate) fn has_gathered(&self) -> bool {
         self.gathering_since.load(Ordering::Relaxed) > LISTED
     }
@@ -272,7 +272,7 @@ impl Slot {
     /// Whether messages gather since at least `time`.
     fn has_gathered_for(&self, now: Instant, time: Duration) -> bool {
         let since = self.gathering_since.load(Ordering::Relaxed);
-        since > LISTED && now - Instant::from_nanos(since) >= time
+        since > OWING && now - Instant::from_nanos(since) >= time
     }
 }
 
@@ -280,6 +280,20 @@ impl Slot {
 mod tests {
     use super::*;
     use crate::conversation::Conversation;
+
+    /// A third packet that waits is nothing that gathers: what is sent then may wait for as long as the user asked.
+    #[test]
+    fn a_third_packet_that_waits_keeps_nothing_from_gathering() {
+        let Conversation { asks, .. } = Conversation::open();
+        asks.gathering_since.store(0, Ordering::Relaxed);
+        asks.note_owing();
+        assert!(asks.has_gathered() && !asks.has_gathered_for(clock::now(), Duration::ZERO));
+        asks.note_confirmed();
+        assert!(!asks.has_gathered());
+        asks.gathering_since.store(LISTED, Ordering::Relaxed);
+        asks.note_owing();
+        assert!(!asks.has_gathered(), "the list is for others to change");
+    }
 
     /// Connections that end while others keep a burst up are not kept for it.
     #[test]
