@@ -89,6 +89,9 @@ impl Node {
     /// Connects and waits until the connection is open (CDP-ST-1). The target is a [`crate::Target`], what makes one, or a
     /// text such as `compute-17:storage` ([`Node::resolve`]).
     ///
+    /// The peer hears that it is open with what is sent next, or when this thread waits for it, or asks for a descriptor to wait by, or
+    /// calls [`Socket::flush`]; after a millisecond in any case (decision 0069).
+    ///
     /// # Errors
     /// When the target refuses, does not answer in time, or cannot be named; see [`ConnectError`].
     pub fn connect(&self, target: impl ToTarget, options: &Options) -> Result<Socket, ConnectError> {
