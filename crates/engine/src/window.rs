@@ -38,7 +38,7 @@ impl Core {
     /// others.
     pub(crate) fn near_window(&self, to: SocketAddr, wanted: &Config) -> Option<Window> {
         let everywhere = self.mss();
-        let there = self.ports.iter().map(|port| port.mss_to(to)).min()??.min(wanted.link_mss);
+        let there = self.ports.iter().map(|port| port.link.mss_to(to)).min()??.min(wanted.link_mss);
         let is_more = there > everywhere;
         if is_more
             && (!fills_packets(wanted)

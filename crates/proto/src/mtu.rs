@@ -1,10 +1,9 @@
 //! How long a packet may be: the largest data segment this path is known to carry, and the search for a larger one.
 //!
 //! Sizes are proved by a padded PIN with a TIME token (CDP-MTU-2); data never uses an unproved size, but for that of the one link
-//! that both nodes are on, within a host (decision 0068). Who says little needs no larger
-//! ones, and a probe in the way of a question or its answer holds it up by what 64 KiB take: so the search waits until a good deal
-//! is to be sent, or the open is some time ago (decision 0065). Where large packets are lost and nothing else is sent, a short PIN
-//! asks whether small ones pass (CDP-MTU-5).
+//! that both nodes are on, within a host (decision 0068). Who says little needs no larger ones, and a probe in the way of a question
+//! or its answer holds it up: so the search waits until a good deal is to be sent, or the open is some time ago (decision 0065). Where
+//! large packets are lost and nothing else is sent, a short PIN asks whether small ones pass (CDP-MTU-5).
 
 use std::time::Duration;
 

@@ -53,6 +53,7 @@ impl Engine {
 
     /// Waits until the open is decided; false if the deadline passed first. The caller goes on at once then: what he sends may be the third
     /// packet of the open.
+    #[must_use]
     pub fn wait_connected(&self, slot: &Arc<Slot>, deadline: Instant) -> bool {
         self.operate(slot, |live, _| live.connection.join_third());
         self.wait(slot, Interest::Connected, Some(deadline))

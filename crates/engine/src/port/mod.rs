@@ -207,11 +207,6 @@ impl Port {
         self.is_link_ready.store(true, Ordering::Relaxed);
     }
 
-    /// The largest data segment of a packet to `peer`, in bytes, if it is on one link with us.
-    pub(crate) fn mss_to(&self, peer: SocketAddr) -> Option<u16> {
-        self.link.mss_to(peer)
-    }
-
     /// The slot goes out of the table. A turn that is under way sees that itself.
     pub(crate) fn forget(&self, slot: &Arc<Slot>) {
         if let Some(mut turn) = self.turn.try_lock()

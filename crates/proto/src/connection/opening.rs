@@ -214,19 +214,19 @@ impl Connection {
     /// What was sent was answered; if it was sent once, and what answers had nothing to wait for (row 10), that is a round trip.
     fn measure_open(&mut self, now: Instant, is_prompt: bool) {
         self.note_peer(now);
+        let took = now - self.sent_at;
         if self.open_tries == 1 {
             if is_prompt {
-                self.sender.rtt.sample(now, now - self.sent_at);
-                self.sender.congestion.expect(now - self.sent_at);
+                self.sender.rtt.sample(now, took);
+                self.sender.congestion.expect(took);
             } else {
-                let least = (now - self.sent_at).saturating_sub(self.config.ack_delay);
-                self.sender.rtt.expect(now - self.sent_at);
-                self.sender.congestion.expect(least);
+                self.sender.rtt.expect(took);
+                self.sender.congestion.expect(took.saturating_sub(self.config.ack_delay));
             }
             self.note_open_delivered();
         } else if self.has_opened_by_another() {
-            self.sender.rtt.expect(now - self.sent_at);
-            self.sender.congestion.expect(now - self.sent_at);
+            self.sender.rtt.expect(took);
+            self.sender.congestion.expect(took);
         }
     }
 

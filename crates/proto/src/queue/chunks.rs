@@ -25,7 +25,7 @@ const SCARCE_PAGES_MAX: usize = 8;
 const PAGED_BYTES: usize = 32 << 10;
 /// Bytes that come at once from which on they do: a connection with small messages does not hold pages for a large packet.
 const PAGED_COMING: usize = 4 << 10;
-/// The chunk from which on they do, 16 MiB where all are large: to take pages and to give them back takes ten times as long as to fill
+/// The chunk from which on they do, 16 MiB where all are large: to take pages and to give them back takes thirty times as long as to fill
 /// them, so it is for those that are used many times (decision 0067); tests have few.
 const PAGED_FROM: u32 = if cfg!(test) { 8 } else { 256 };
 /// Bytes of the largest chunk that is lent; tests lend more than one.
