@@ -232,7 +232,7 @@ ssize_t cdp_send(int s, const void *data, size_t len, int flags);
 
 /*
  * Receives one message (datagram; what does not fit is lost) or bytes (stream), and returns how many bytes were written.
- * Of a stream, those behind them may have been overwritten, also where none came or the call fails. End of file is 0 for a
+ * Those behind them may have been overwritten, also where none came or the call fails. End of file is 0 for a
  * stream; a datagram may be empty, so there it is -1 with ENODATA.
  * errno: EAGAIN nothing there; ENODATA; ENOTCONN; or the error that ended the connection, after all data that had
  * arrived in order was read (CDP-ERR-2).

@@ -2,14 +2,17 @@
 //!
 //! Who waits for a message runs turns himself. Where a packet that comes alone is the next one of a conversation, for which all is
 //! known before, it is neither taken apart nor queued, and its slot is entered once. Where packets of a stream come together their data
-//! goes there in the pass that their checksums take, and is not queued either (decision 0060). Any other takes the ordinary way.
+//! goes there in the pass that their checksums take, and is not queued either (decision 0060). Parts of a long message go there before its
+//! end has come (decision 0070). Any other takes the ordinary way.
+
+mod place;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use weft_base::{Instant, Service};
-use weft_link::{COPYBREAK_BYTES, RecvBatch, Shown};
-use weft_proto::{Connection, Message, Received, RecvError};
+use weft_base::Instant;
+use weft_link::{RecvBatch, Shown};
+use weft_proto::Connection;
 use weft_wire::{Encapsulation, Lone, Train};
 
 use crate::clock;
@@ -19,12 +22,18 @@ use crate::port::{Port, TURN_PACKETS, Turn};
 use crate::runner::{Runner, begin, note_arrived, receive};
 use crate::slot::{Guard, Live, Slot};
 
+pub(crate) use place::{Buffer, Growing, Place, Whole};
+
 /// Where the next message of a connection is to go.
 pub(crate) struct Binding<'a> {
     slot: &'a Arc<Slot>,
     /// Bytes that it must not exceed.
     room: usize,
     is_done: bool,
+    /// Whether who waits puts back what he has of a message if its end does not come.
+    may_read_ahead: bool,
+    /// Whether who waits has more of a message than when the wait began.
+    is_ahead: bool,
     to: &'a mut dyn Put,
 }
 
@@ -40,6 +49,11 @@ trait Put {
 
     /// So many came there.
     fn note_bytes(&mut self, _bytes: usize) {}
+
+    /// As [`Place::read_ahead`].
+    fn read_ahead(&mut self, _connection: &mut Connection) -> bool {
+        false
+    }
 }
 
 impl<F: FnMut(&[u8], &mut RecvBatch)> Put for F {
@@ -50,13 +64,24 @@ impl<F: FnMut(&[u8], &mut RecvBatch)> Put for F {
 
 impl<'a> Binding<'a> {
     fn new(slot: &'a Arc<Slot>, room: usize, to: &'a mut dyn Put) -> Self {
-        Self { slot, room, is_done: false, to }
+        Self { slot, room, is_done: false, may_read_ahead: false, is_ahead: false, to }
     }
 
     /// Whether the message, or bytes of the stream, have come.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
         self.is_done
+    }
+
+    /// From now on the beginning of a message is taken before its end has come.
+    pub(crate) fn let_read_ahead(&mut self) {
+        self.may_read_ahead = true;
+    }
+
+    /// Whether the wait ends: all has come, or more of a message, the rest of which is waited for anew.
+    #[inline]
+    pub(crate) fn ends_wait(&self) -> bool {
+        self.is_done || self.is_ahead
     }
 
     pub(crate) fn is_of(&self, slot: &Arc<Slot>) -> bool {
@@ -73,6 +98,13 @@ impl<'a> Binding<'a> {
     pub(crate) fn take_rest(&mut self, live: &mut Live) {
         let bytes = live.connection.read_unread(self.to.rest());
         self.note_bytes(bytes);
+    }
+
+    /// Takes what has come of a message whose end has not.
+    pub(crate) fn read_ahead(&mut self, live: &mut Live) {
+        if self.may_read_ahead {
+            self.is_ahead |= self.to.read_ahead(&mut live.connection);
+        }
     }
 
     fn note_bytes(&mut self, bytes: usize) {
@@ -193,129 +225,6 @@ fn receive_for<'a>(
         }
     }
     (count, bound)
-}
-
-/// Memory of a user that a message goes to.
-pub(crate) trait Place {
-    type Taken;
-
-    /// Takes what has come, by the ordinary way.
-    fn take(&mut self, connection: &mut Connection) -> Result<Self::Taken, RecvError>;
-
-    /// Has `wait` wait for what comes; returns what that did, and what came here.
-    fn bind<T>(
-        &mut self,
-        slot: &Arc<Slot>,
-        wait: impl FnOnce(&mut Binding<'_>) -> T,
-    ) -> (T, Option<Self::Taken>);
-}
-
-/// A buffer that it is copied to.
-pub(crate) struct Buffer<'a>(pub(crate) &'a mut [u8]);
-
-impl Place for Buffer<'_> {
-    type Taken = Received;
-
-    #[inline]
-    fn take(&mut self, connection: &mut Connection) -> Result<Received, RecvError> {
-        connection.recv(self.0)
-    }
-
-    #[inline]
-    fn bind<T>(
-        &mut self,
-        slot: &Arc<Slot>,
-        wait: impl FnOnce(&mut Binding<'_>) -> T,
-    ) -> (T, Option<Received>) {
-        // What does not fit is lost of a message, but stays of a stream.
-        let room = if slot.service() == Service::Stream { self.0.len() } else { usize::MAX };
-        let mut to = Filled { buffer: self.0, received: None };
-        let told = wait(&mut Binding::new(slot, room, &mut to));
-        (told, to.received)
-    }
-}
-
-/// A buffer, and what came there.
-struct Filled<'a> {
-    buffer: &'a mut [u8],
-    received: Option<Received>,
-}
-
-impl Put for Filled<'_> {
-    fn put(&mut self, data: &[u8], _: &mut RecvBatch) {
-        let len = data.len().min(self.buffer.len());
-        self.buffer[..len].copy_from_slice(&data[..len]);
-        self.received = Some(Received { len, truncated: data.len() - len, end_of_file: false });
-    }
-
-    fn rest(&mut self) -> &mut [u8] {
-        let filled = self.received.map_or(0, |received| received.len);
-        &mut self.buffer[filled..]
-    }
-
-    fn note_bytes(&mut self, bytes: usize) {
-        let none = Received { len: 0, truncated: 0, end_of_file: false };
-        self.received.get_or_insert(none).len += bytes;
-    }
-}
-
-/// A vector that grows as it must, and has nothing else then.
-pub(crate) struct Growing<'a>(pub(crate) &'a mut Vec<u8>);
-
-impl Place for Growing<'_> {
-    /// Bytes of it, or the end.
-    type Taken = Option<usize>;
-
-    #[inline]
-    fn take(&mut self, connection: &mut Connection) -> Result<Option<usize>, RecvError> {
-        let message = connection.recv_message()?;
-        self.0.clear();
-        message.iter().flat_map(Message::parts).for_each(|part| self.0.extend_from_slice(part));
-        Ok(message.map(|message| message.len()))
-    }
-
-    #[inline]
-    fn bind<T>(
-        &mut self,
-        slot: &Arc<Slot>,
-        wait: impl FnOnce(&mut Binding<'_>) -> T,
-    ) -> (T, Option<Option<usize>>) {
-        let mut taken = None;
-        let mut put = |data: &[u8], _: &mut RecvBatch| {
-            self.0.clear();
-            self.0.extend_from_slice(data);
-            taken = Some(Some(data.len()));
-        };
-        let told = wait(&mut Binding::new(slot, usize::MAX, &mut put));
-        (told, taken)
-    }
-}
-
-/// Where it lies.
-pub(crate) struct Whole;
-
-impl Place for Whole {
-    type Taken = Option<Message>;
-
-    #[inline]
-    fn take(&mut self, connection: &mut Connection) -> Result<Option<Message>, RecvError> {
-        connection.recv_message()
-    }
-
-    /// A small one lies in a copy.
-    #[inline]
-    fn bind<T>(
-        &mut self,
-        slot: &Arc<Slot>,
-        wait: impl FnOnce(&mut Binding<'_>) -> T,
-    ) -> (T, Option<Option<Message>>) {
-        let mut taken = None;
-        let mut put = |data: &[u8], batch: &mut RecvBatch| {
-            taken = Some(Some(Message::whole(batch.copy(&[data]).freeze())));
-        };
-        let told = wait(&mut Binding::new(slot, COPYBREAK_BYTES, &mut put));
-        (told, taken)
-    }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -2,6 +2,8 @@
 
 mod data;
 mod opening;
+mod parts;
+mod reader;
 mod waiting;
 
 use std::io;

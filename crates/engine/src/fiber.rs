@@ -136,8 +136,8 @@ impl Drop for Left<'_> {
 
 fn awaited(interest: Interest) -> Awaited {
     match interest {
-        Interest::Readable => Awaited::Readable,
-        Interest::Writable => Awaited::Writable,
+        Interest::Readable | Interest::RestReadable => Awaited::Readable,
+        Interest::Writable | Interest::RestWritable => Awaited::Writable,
         Interest::Connected => Awaited::Connected,
         Interest::Closed => Awaited::Closed,
     }

@@ -70,7 +70,7 @@ const KEEP_COMING: u32 = 8;
 const LOOK_EVERY: u32 = 8;
 /// Bytes that are a batch: they leave at once.
 const BATCH_BYTES: usize = 48 << 10;
-/// Bytes of a stream that may wait for their first transmission.
+/// Bytes of a stream, or of a message that is sent in parts, that may wait for their first transmission.
 const UNSENT_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a stream that make a batch of full packets; less waits for more while sends come one after the other.
 const CORK_BYTES: usize = 63 << 10;
@@ -151,6 +151,12 @@ pub(crate) fn room(slot: &Slot, live: &Live) -> Option<usize> {
 /// Whether there is room again for a sender that found none: half of it, so that it is not woken for every packet.
 pub(crate) fn has_room(slot: &Slot, live: &Live) -> bool {
     room(slot, live).is_none_or(|room| room >= UNSENT_BYTES_MAX / 2)
+}
+
+/// Whether a sender that waits for room goes on with its message: as with a stream, at half.
+#[inline]
+pub(crate) fn has_room_for_part(live: &Live) -> bool {
+    !live.connection.is_mid_message() || live.connection.waiting().0 <= UNSENT_BYTES_MAX / 2
 }
 
 impl Core {

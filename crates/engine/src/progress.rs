@@ -71,15 +71,16 @@ impl<'a, 'b> Wait<'a, 'b> {
         if self.has_message() { Some(true) } else { self.condition.outcome(now) }
     }
 
-    /// Whether the message is where it was to go.
+    /// Whether the message is where it was to go, or the beginning of it.
     fn has_message(&self) -> bool {
-        self.binding.as_ref().is_some_and(|binding| binding.is_done())
+        self.binding.as_ref().is_some_and(|binding| binding.ends_wait())
     }
 }
 
 impl Core {
     /// Blocks the thread, or the fiber that it runs, until the condition holds, and makes progress meanwhile. False when
-    /// the deadline passed first. A thread that spins or leads ends as soon as a message went to `binding`, where there is one.
+    /// the deadline passed first. A thread that spins or leads ends as soon as a message, or the beginning of one, went to `binding`, where
+    /// there is one.
     pub(crate) fn wait(
         &self,
         home: impl Fn() -> usize,
@@ -95,7 +96,7 @@ impl Core {
             if let Some(binding) = binding {
                 // A fiber that parks looks no more itself.
                 self.try_turn_for(self.port(home()), binding, Runner::User, clock::now());
-                if binding.is_done() || condition.holds() {
+                if binding.ends_wait() || condition.holds() {
                     return true;
                 }
             }

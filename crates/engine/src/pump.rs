@@ -65,7 +65,7 @@ impl Core {
     /// A packet came to which the user may have an answer: shows it, and leaves the rest until there is one, or until the timer
     /// that waits for it.
     pub(crate) fn show(&self, slot: &Arc<Slot>, live: &mut Live, now: Instant, out: &mut Outbox) {
-        slot.waiters.raise(Interest::Readable, &mut out.wakes);
+        slot.waiters.raise(Interest::Readable.bit() | Interest::RestReadable.bit(), &mut out.wakes);
         let due = live.connection.await_answer(now);
         self.port(slot.home()).arm(slot, live, due);
     }
@@ -117,12 +117,17 @@ impl Core {
         let state = connection.state();
         let mut bits = 0;
         if connection.is_readable() {
-            bits |= Interest::Readable.bit();
+            bits |= Interest::Readable.bit() | Interest::RestReadable.bit();
+        } else if connection.is_rest_readable() {
+            bits |= Interest::RestReadable.bit();
         }
         // A send to one that is closing fails at once, whatever is still queued.
         let has_room = state != State::Established || (!live.is_blocked && gather::has_room(slot, live));
         if has_room && connection.is_writable() {
             bits |= Interest::Writable.bit();
+        }
+        if gather::has_room_for_part(live) {
+            bits |= Interest::RestWritable.bit();
         }
         if !matches!(state, State::SynSent | State::SynReceived) {
             bits |= Interest::Connected.bit();
@@ -137,7 +142,7 @@ impl Core {
     #[inline]
     pub(crate) fn note_taken(&self, slot: &Slot, live: &Live) {
         if !live.connection.is_readable() {
-            slot.waiters.clear(Interest::Readable);
+            slot.waiters.clear(Interest::Readable.bit() | Interest::RestReadable.bit());
         }
     }
 

@@ -241,10 +241,14 @@ impl Core {
         for (train, from) in run {
             self.give(port, slot, live.as_mut(), train, *from, binding.as_deref_mut(), now, out);
         }
-        let read = binding.filter(|binding| binding.is_done());
-        let has_read = read.is_some();
-        if let (Some(binding), Some(live)) = (read, &mut live) {
-            binding.take_rest(live);
+        let mut has_read = false;
+        if let (Some(binding), Some(live)) = (binding.filter(|binding| binding.is_of(slot)), &mut live) {
+            has_read = binding.is_done();
+            if has_read {
+                binding.take_rest(live);
+            } else if live.connection.bytes_ahead() > 0 {
+                binding.read_ahead(live);
+            }
         }
         let Some(mut live) = live.filter(|_| is_last) else { return false };
         if live.side.is_none() && live.connection.has_unread_ack() && !has_read {

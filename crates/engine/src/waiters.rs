@@ -33,8 +33,14 @@ pub enum Interest {
     Connected = 4,
     /// The close is decided.
     Closed = 8,
+    /// A receive that waits would have something to take: all of a message, or much of one whose end has not come. Nobody watches a
+    /// descriptor for it.
+    RestReadable = 16,
+    /// Of a message that is sent in parts the next one has room, or none is. Nobody watches a descriptor for it.
+    RestWritable = 32,
 }
 
+/// Those that have a descriptor.
 const INTERESTS: [Interest; 4] =
     [Interest::Readable, Interest::Writable, Interest::Connected, Interest::Closed];
 
@@ -120,18 +126,18 @@ impl Waiters {
         }
     }
 
-    /// The condition holds, and something new came.
+    /// The conditions with these bits hold, and something new came.
     #[inline]
-    pub(crate) fn raise(&self, interest: Interest, wakes: &mut Vec<Wake>) {
-        self.set(self.bits.load(Ordering::Relaxed) | interest.bit(), interest.bit(), wakes);
+    pub(crate) fn raise(&self, bits: u32, wakes: &mut Vec<Wake>) {
+        self.set(self.bits.load(Ordering::Relaxed) | bits, bits, wakes);
     }
 
-    /// The condition holds no more. Wakes nobody.
+    /// The conditions with these bits hold no more. Wakes nobody.
     #[inline]
-    pub(crate) fn clear(&self, interest: Interest) {
+    pub(crate) fn clear(&self, gone: u32) {
         let bits = self.bits.load(Ordering::Relaxed);
-        if bits & interest.bit() != 0 {
-            self.set(bits & !interest.bit(), 0, &mut Vec::new());
+        if bits & gone != 0 {
+            self.set(bits & !gone, 0, &mut Vec::new());
         }
     }
 

@@ -3,6 +3,7 @@
 //! A packet of records is kept as it came and taken apart while the user reads, so that a packet costs one entry
 //! however many messages it carries. An entry gives its slots back when its last message has been read.
 
+mod ahead;
 mod records;
 mod rules;
 
@@ -39,7 +40,7 @@ enum Entry {
     Packet(Bytes),
     /// Packets of the stream that came together.
     Packets(Segments),
-    /// A message of several packets.
+    /// A message of several packets, but for what a reader has of it ahead of its end.
     Assembled { message: Message, slots: u32 },
     /// Whole records of one packet; none of them has MORE. No slot of their own where the packet ends with the beginning of another
     /// message, which has it.
@@ -60,6 +61,8 @@ pub(crate) struct Inbox {
     /// The message whose end has not come. Behind a pointer, as few connections have one.
     open: Option<Box<Open>>,
     slots_used: u32,
+    /// Bytes that a reader has of the next message, which is one of several packets; they are no more among its parts.
+    ahead: u32,
     /// Bytes of messages of several packets, finished or not.
     message_bytes: usize,
     /// Where the last data segment ended, as it came; modulo 2^32.
@@ -68,7 +71,15 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     pub(crate) fn new(rules: Rules) -> Self {
-        Self { rules, entries: VecDeque::new(), open: None, slots_used: 0, message_bytes: 0, last_end: 0 }
+        Self {
+            rules,
+            entries: VecDeque::new(),
+            open: None,
+            slots_used: 0,
+            ahead: 0,
+            message_bytes: 0,
+            last_end: 0,
+        }
     }
 
     pub(crate) fn set_coalesce(&mut self, coalesce: bool) {
@@ -168,7 +179,7 @@ impl Inbox {
     }
 
     fn push_part(&mut self, payload: Bytes) -> Result<(), Reason> {
-        let before = self.open.as_ref().map_or(0, |open| open.message.len());
+        let before = self.open.as_ref().map_or(0, |open| self.ahead_of_open() + open.message.len());
         self.check_size(before + payload.len())?;
         self.message_bytes += payload.len();
         // [CDP-DG-7] a part leaves its slot for the message buffer
@@ -192,7 +203,7 @@ impl Inbox {
         self.slots_used += slots;
     }
 
-    /// The next message, or the next chunk of the stream.
+    /// The next message, or the next chunk of the stream; `None` if there is none, or another reader has its beginning.
     pub(crate) fn pop(&mut self) -> Option<Message> {
         match self.entries.front_mut()? {
             Entry::Records { payload, .. } => {
@@ -218,13 +229,18 @@ impl Inbox {
                 }
                 Some(message)
             }
-            Entry::Assembled { message, .. } => {
-                let message = std::mem::take(message);
-                self.note_gone(message.len());
-                self.drop_front();
-                Some(message)
-            }
+            Entry::Assembled { .. } if self.ahead > 0 => None,
+            Entry::Assembled { .. } => self.pop_assembled(),
         }
+    }
+
+    /// The next message, or what a reader has not of it; `None` if that is not one of several packets.
+    pub(super) fn pop_assembled(&mut self) -> Option<Message> {
+        let Some(Entry::Assembled { message, .. }) = self.entries.front_mut() else { return None };
+        let message = std::mem::take(message);
+        self.note_gone(message.len());
+        self.drop_front();
+        Some(message)
     }
 
     /// So many bytes of messages of several packets are read, or dropped.
@@ -235,7 +251,8 @@ impl Inbox {
     fn drop_front(&mut self) {
         let slots = match self.entries.pop_front() {
             Some(Entry::Assembled { message, slots }) => {
-                self.note_gone(message.len());
+                let ahead = std::mem::take(&mut self.ahead) as usize;
+                self.note_gone(ahead + message.len());
                 slots
             }
             Some(Entry::Records { slots, .. }) => slots,
@@ -246,7 +263,7 @@ impl Inbox {
         self.slots_used -= slots;
     }
 
-    /// Copies one message, or as many bytes of the stream as fit; `None` if there is nothing.
+    /// Copies one message, or as many bytes of the stream as fit; `None` if there is nothing, or another reader has its beginning.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> Option<Received> {
         match self.rules.service {
             Service::Stream => self.read_bytes(buffer),
@@ -302,6 +319,7 @@ impl Inbox {
             }
             // of a stream alone
             Entry::Packets(_) => return None,
+            Entry::Assembled { .. } if self.ahead > 0 => return None,
             Entry::Assembled { message, .. } => (message.copy_to(buffer), message.len(), true),
         };
         if done {
@@ -320,7 +338,11 @@ impl Inbox {
     /// Drops the parts of a message whose end will not come, and tells how many packets those were.
     pub(crate) fn clear_open(&mut self) -> u32 {
         let Some(open) = self.open.take() else { return 0 };
-        self.note_gone(open.message.len());
+        let ahead = self.ahead_of_open();
+        self.note_gone(ahead + open.message.len());
+        if ahead > 0 {
+            self.ahead = 0;
+        }
         open.packets
     }
 }

@@ -33,6 +33,20 @@ impl Message {
         }
     }
 
+    /// Takes away the first parts, as long as `take` takes them; tells how many bytes those had.
+    pub(crate) fn take_parts(&mut self, mut take: impl FnMut(&[u8]) -> bool) -> usize {
+        let count = self.parts.iter().take_while(|part| take(part)).count();
+        let taken = self.parts.drain(..count).map(|part| part.len()).sum();
+        self.len -= taken;
+        taken
+    }
+
+    /// Puts a part before all others.
+    pub(crate) fn put_back(&mut self, part: Bytes) {
+        self.len += part.len();
+        self.parts.insert(0, part);
+    }
+
     /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -50,6 +50,8 @@ pub(crate) struct SendQueue {
     coalesce: bool,
     /// Whether messages may go on in the next packet: the peer announced MESSAGE.
     may_split: bool,
+    /// The rest of the message that came last is still to come.
+    is_mid_message: bool,
     /// Records in the open packet.
     open_records: u16,
     /// Packets that are complete; of a stream they may be longer than one, if they were lent or the MSS has fallen.
@@ -73,6 +75,7 @@ impl SendQueue {
             mss,
             coalesce: false,
             may_split: false,
+            is_mid_message: false,
             open_records: 0,
             ready: VecDeque::new(),
             open: 0,
@@ -135,7 +138,13 @@ impl SendQueue {
     /// Whether nothing waits, and a packet has room for so many bytes.
     #[inline]
     pub(crate) fn takes_whole(&self, bytes: usize) -> bool {
-        self.is_empty() && bytes <= self.mss()
+        self.is_empty() && bytes <= self.mss() && !self.is_mid_message
+    }
+
+    /// Whether the rest of a message is still to come: nothing else goes behind it.
+    #[inline]
+    pub(crate) fn is_mid_message(&self) -> bool {
+        self.is_mid_message
     }
 
     /// Takes a copy of `data`: one message, or bytes of the stream.
@@ -143,8 +152,18 @@ impl SendQueue {
         match self.service {
             Service::Stream => self.push_bytes(data, data.len()),
             Service::Datagram if self.coalesce => self.push_record(data),
-            Service::Datagram => self.push_plain(data),
+            Service::Datagram => {
+                self.push_plain(data, usize::MAX);
+            }
         }
+    }
+
+    /// Takes a copy of a message, or of the rest of one, in full packets until those have `most` bytes; tells how many bytes of it
+    /// that were.
+    pub(crate) fn push_part(&mut self, data: &[u8], most: usize) -> usize {
+        let taken = if self.coalesce { self.push_records(data, most) } else { self.push_plain(data, most) };
+        self.is_mid_message = taken < data.len();
+        taken
     }
 
     /// As [`SendQueue::push`], and keeps `data` itself unless it is better copied: where it would share a packet with others.
@@ -258,6 +277,7 @@ impl SendQueue {
             Service::Datagram => self.ready.len(),
         };
         self.ready = VecDeque::new();
+        self.is_mid_message = false;
         self.open = 0;
         self.chunks = Chunks::default();
         self.bytes = 0;

@@ -141,6 +141,11 @@ impl Receiver {
         &self.inbox
     }
 
+    /// For a reader that is ahead: what it takes leaves no slot.
+    pub(crate) fn inbox_mut(&mut self) -> &mut Inbox {
+        &mut self.inbox
+    }
+
     /// See [`Inbox::bytes_beyond`]. The window promises a slot to what is held as well.
     #[inline]
     pub(crate) fn bytes_beyond_window(&self, packet_bytes: u16) -> usize {

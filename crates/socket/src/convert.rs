@@ -195,6 +195,15 @@ pub(crate) fn send(engine: &Engine, slot: &Arc<Slot>, data: &[u8]) -> Result<usi
     engine.send(slot, data).map_err(|error| send_error(engine, slot, data.len(), error))
 }
 
+pub(crate) fn send_within(
+    engine: &Engine,
+    slot: &Arc<Slot>,
+    data: &[u8],
+    may_wait: impl FnOnce() -> bool,
+) -> Result<usize, SendError> {
+    engine.send_within(slot, data, may_wait).map_err(|error| send_error(engine, slot, data.len(), error))
+}
+
 pub(crate) fn send_lent(engine: &Engine, slot: &Arc<Slot>, data: &Bytes) -> Result<usize, SendError> {
     engine.send_lent(slot, data).map_err(|error| send_error(engine, slot, data.len(), error))
 }

@@ -98,7 +98,10 @@ impl Handle {
 
     /// Sends all of a message, or all the bytes for a stream; a stream that times out tells what it took.
     pub(crate) fn send(&self, data: &[u8]) -> Result<usize, SendError> {
-        self.send_all(data.len(), |sent| self.try_send(&data[sent..]))
+        let may_wait = || !self.is_nonblocking();
+        self.send_all(data.len(), |sent| {
+            convert::send_within(&self.engine, &self.slot, &data[sent..], may_wait)
+        })
     }
 
     /// As [`Handle::send`], sharing `data` with the caller.

@@ -143,7 +143,8 @@ impl Options {
         self
     }
 
-    /// Bytes the send queue holds before `send` blocks (CDP-LIM-8). Default 4 MiB. Of datagrams it holds 1,024 packets at most, those that
+    /// Bytes the send queue holds before `send` blocks (CDP-LIM-8), and one message more where a blocking socket has begun to take a long one
+    /// that then finds no room. Default 4 MiB. Of datagrams it holds 1,024 packets at most, those that
     /// are not acknowledged among them.
     #[must_use]
     pub fn send_bytes(mut self, bytes: usize) -> Self {

@@ -179,3 +179,71 @@ fn the_last_answer_of_a_conversation_is_acknowledged_and_read() {
     let quiet = (0..60).filter(is_quiet).take(5).count();
     assert_eq!(quiet, 5, "of 60 conversations only those were without a repetition");
 }
+
+/// Bytes of long messages: some of one part, some of many, some longer than the send queue.
+const LONG: [usize; 5] = [200_000, 131_072, 1_000_000, 131_073, 5_000_000];
+
+/// [CDP-DG-1] Long messages that several threads send and receive at once stay whole, whichever way they are received.
+#[test]
+fn long_messages_of_several_threads_stay_whole() {
+    const SENDERS: usize = 3;
+    let pair = Pair::over_udp(&Options::datagram());
+    let check = |message: &[u8]| {
+        let number = u64::from(message[0]);
+        assert!(message[1..] == pattern(message.len() - 1, number)[..], "message {number} was torn");
+        usize::from(message[0])
+    };
+    let mut seen: Vec<usize> = thread::scope(|scope| {
+        for sender in 0..SENDERS {
+            let socket = &pair.connected;
+            scope.spawn(move || {
+                for (index, len) in LONG.into_iter().enumerate() {
+                    let number = u8::try_from(sender * LONG.len() + index).unwrap();
+                    let message = [&[number][..], &pattern(len, number.into())].concat();
+                    assert_eq!(socket.send(&message).expect("sent"), len + 1);
+                }
+            });
+        }
+        let count = SENDERS * LONG.len();
+        let readers: Vec<_> = (0..3)
+            .map(|way| {
+                let (socket, check) = (&pair.accepted, &check);
+                scope.spawn(move || {
+                    let (mut buffer, mut vector) = (vec![0; 5_000_001], Vec::new());
+                    let one = |_| match way {
+                        0 => {
+                            let len = socket.recv(&mut buffer).expect("received");
+                            check(&buffer[..len])
+                        }
+                        1 => {
+                            socket.recv_into(&mut vector).expect("received");
+                            check(&vector)
+                        }
+                        _ => check(&socket.recv_message().expect("received").to_vec()),
+                    };
+                    (0..count / 3).map(one).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        readers.into_iter().flat_map(|reader| reader.join().unwrap()).collect()
+    });
+    seen.sort_unstable();
+    assert!(seen.into_iter().eq(0..SENDERS * LONG.len()));
+}
+
+/// Two ends that both send before they receive do not wait for each other: what is sent needs no reader to arrive.
+#[test]
+fn two_ends_send_long_messages_to_each_other_before_they_receive() {
+    let pair = Pair::over_udp(&Options::datagram());
+    thread::scope(|scope| {
+        for (end, number) in [(&pair.connected, 1), (&pair.accepted, 2)] {
+            scope.spawn(move || {
+                let message = pattern(8_000_000, number);
+                assert_eq!(end.send(&message).expect("sent"), message.len());
+                let mut buffer = vec![0; message.len()];
+                assert_eq!(end.recv(&mut buffer).expect("received"), message.len());
+                assert!(buffer == pattern(8_000_000, 3 - number));
+            });
+        }
+    });
+}

@@ -1,11 +1,11 @@
-use weft_base::Port as Number;
+use weft_base::{Port as Number, Service};
 use weft_link::{Hub, Link};
 
 use super::*;
 use crate::conversation::{Conversation, LIMIT};
 use crate::gather::Gather;
 use crate::waiters::Interest;
-use crate::{Config, Engine, SendError, Settings, Target, clock};
+use crate::{Config, Engine, RecvError, SendError, Settings, Target, clock};
 
 fn engine(hub: &Hub) -> Engine {
     let link: Arc<dyn Link> = Arc::new(hub.endpoint().expect("a descriptor"));
@@ -26,8 +26,8 @@ fn what_was_bound_is_acknowledged_in_time_though_nobody_answers() {
         assert_eq!(there.recv_within(&answers, &mut buffer, Some(LIMIT)).unwrap().len, 8);
         there.send(&answers, b"answer").unwrap();
         let now = clock::now();
-        let (count, bound) =
-            Buffer(&mut buffer).bind(&asks, |binding| core.try_turn_for(port, binding, Runner::User, now));
+        let (count, bound) = Buffer::new(&mut buffer)
+            .bind(&asks, |binding| core.try_turn_for(port, binding, Runner::User, now));
         if let Some(received) = bound {
             assert_eq!((count, received.len, &buffer[..6]), (Some(1), 6, &b"answer"[..]));
             let live = asks.look();
@@ -83,7 +83,7 @@ fn bytes_of_a_stream_that_come_together_go_to_who_waits_for_them() {
                     Err(error) => assert_eq!(error, SendError::WouldBlock),
                 }
                 let now = clock::now();
-                let (_, bound) = Buffer(&mut buffer)
+                let (_, bound) = Buffer::new(&mut buffer)
                     .bind(&reads, |binding| core.try_turn_for(port, binding, Runner::User, now));
                 if let Some(received) = bound {
                     most = most.max(received.len);
@@ -101,4 +101,131 @@ fn bytes_of_a_stream_that_come_together_go_to_who_waits_for_them() {
             assert!(got == sent, "other bytes than were sent");
         }
     }
+}
+
+/// Bytes of a long message: half of them are worth waking who waits for the other half.
+const LEN: usize = 300_000;
+
+/// A message of many packets, of which each byte tells where it lies.
+fn long_message(len: usize) -> Vec<u8> {
+    (0..=250).cycle().take(len).collect()
+}
+
+/// Waits until so much of a message has come that a reader would take it.
+fn wait_for_parts(engine: &Engine, slot: &Arc<Slot>) {
+    let until = engine.now() + LIMIT;
+    while !slot.is_ready(Interest::RestReadable) {
+        assert!(engine.now() < until, "no parts have come");
+        engine.core().try_turn(engine.core().port(0), Runner::User, clock::now());
+    }
+}
+
+/// Sends the beginning of a message, and tells how much that is.
+fn send_beginning(engine: &Engine, slot: &Arc<Slot>, message: &[u8]) -> usize {
+    let mut live = slot.lock();
+    let now = clock::now();
+    let sent = live.connection.send_first(message, message.len() / 2, message.len()).expect("room");
+    assert!(live.connection.is_mid_message() && sent < message.len());
+    engine.core().work(engine.core().port(0), slot, live, now);
+    sent
+}
+
+fn send_rest(engine: &Engine, slot: &Arc<Slot>, rest: &[u8]) {
+    let mut live = slot.lock();
+    let now = clock::now();
+    assert_eq!(live.connection.send_rest(rest, usize::MAX), rest.len());
+    engine.core().work(engine.core().port(0), slot, live, now);
+}
+
+/// Who has the beginning of a message and waits in vain puts it back, and the next reader has all of it, whichever memory it goes to. While one
+/// waits another reader is not told of what is not for it.
+#[test]
+fn the_beginning_of_a_message_is_put_back_by_who_waits_no_more() {
+    let hub = Hub::new(1_500);
+    let Conversation { here, asks, there, answers } = Conversation::between(engine(&hub), engine(&hub));
+    let message = long_message(LEN);
+    let soon = Some(std::time::Duration::from_millis(20));
+    let sent = send_beginning(&here, &asks, &message);
+    wait_for_parts(&there, &answers);
+
+    let mut buffer = vec![0; 2 * message.len()];
+    assert_eq!(there.recv_within(&answers, &mut buffer, soon), Err(RecvError::WouldBlock));
+    assert!(buffer[..50_000] == message[..50_000], "it was not read ahead");
+    let mut vector = vec![1, 2, 3];
+    assert_eq!(there.recv_into_within(&answers, &mut vector, soon), Err(RecvError::WouldBlock));
+    assert!(vector.is_empty(), "what was put back is still here");
+    // a buffer that is too short is given up, and whole messages are waited for
+    let mut short = vec![0; 50_000];
+    assert_eq!(there.recv_within(&answers, &mut short, soon), Err(RecvError::WouldBlock));
+
+    let mut ahead = Buffer::new(&mut buffer);
+    assert!(ahead.read_ahead(&mut answers.lock().connection));
+    assert!(!Growing::new(&mut vector).read_ahead(&mut answers.lock().connection), "two have it");
+    send_rest(&here, &asks, &message[sent..]);
+    let until = there.now() + LIMIT;
+    while !answers.look().connection.is_rest_readable() {
+        assert!(there.now() < until, "the end has not come");
+        there.core().try_turn(there.core().port(0), Runner::User, clock::now());
+    }
+    assert!(!answers.is_ready(Interest::Readable), "another reader has the beginning");
+    assert_eq!(there.recv_within(&answers, &mut short, soon), Err(RecvError::WouldBlock));
+    assert_eq!(there.recv_message(&answers), Err(RecvError::WouldBlock));
+    let received = ahead.take_rest(&mut answers.lock().connection).unwrap();
+    assert_eq!((received.len, received.truncated), (message.len(), 0));
+    assert!(buffer[..message.len()] == message, "other bytes than were sent");
+}
+
+/// The same where the end comes while somebody waits.
+#[test]
+fn a_long_message_goes_to_who_waits_as_it_comes() {
+    let hub = Hub::new(1_500);
+    let Conversation { here, asks, there, answers } = Conversation::between(engine(&hub), engine(&hub));
+    let message = long_message(LEN);
+    for (room, grows) in [(message.len(), false), (50_000, false), (0, true)] {
+        let sent = send_beginning(&here, &asks, &message);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let (mut buffer, mut vector) = (vec![0; room], vec![9]);
+                if grows {
+                    let len = there.recv_into_within(&answers, &mut vector, Some(LIMIT)).unwrap();
+                    return (vector, len, 0);
+                }
+                let received = there.recv_within(&answers, &mut buffer, Some(LIMIT)).unwrap();
+                (buffer, Some(received.len), received.truncated)
+            });
+            let until = there.now() + LIMIT;
+            // a buffer that is too short has it for a moment only
+            while (grows || room == message.len()) && !answers.look().connection.is_read_ahead() {
+                assert!(there.now() < until, "nothing was read ahead");
+                std::thread::yield_now();
+            }
+            send_rest(&here, &asks, &message[sent..]);
+            let (got, len, truncated) = reader.join().unwrap();
+            let room = if grows { message.len() } else { room };
+            assert_eq!((len, truncated), (Some(room), message.len() - room));
+            assert!(got[..room] == message[..room], "other bytes than were sent");
+        });
+        assert!(!answers.is_ready(Interest::Readable) && !answers.is_ready(Interest::RestReadable));
+    }
+}
+
+/// A close that comes in the middle of a message lets it be sent first; another sender waits for its end.
+#[test]
+fn nothing_goes_between_the_parts_of_a_message() {
+    let hub = Hub::new(1_500);
+    let Conversation { here, asks, there, answers } = Conversation::between(engine(&hub), engine(&hub));
+    let message = long_message(LEN);
+    let sent = send_beginning(&here, &asks, &message);
+    assert_eq!(here.send(&asks, b"another"), Err(SendError::WouldBlock));
+    send_rest(&here, &asks, &message[sent..]);
+    assert!(here.wait(&asks, Interest::Writable, Some(here.now() + LIMIT)));
+    assert_eq!(here.send(&asks, b"another"), Ok(7));
+    let sent = send_beginning(&here, &asks, &message);
+    here.close(&asks);
+    send_rest(&here, &asks, &message[sent..]);
+    let mut buffer = vec![0; message.len()];
+    for len in [message.len(), 7, message.len()] {
+        assert_eq!(there.recv_within(&answers, &mut buffer, Some(LIMIT)).unwrap().len, len);
+    }
+    assert!(buffer == message && there.recv_within(&answers, &mut buffer, Some(LIMIT)).unwrap().end_of_file);
 }

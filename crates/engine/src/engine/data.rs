@@ -14,7 +14,6 @@ use crate::binding::{Buffer, Growing, Place, Whole};
 use crate::clock;
 use crate::gather;
 use crate::port::Port;
-use crate::progress::Condition;
 use crate::runner::Runner;
 use crate::slot::{Guard, Live, Slot};
 use crate::stats::Contact;
@@ -32,7 +31,7 @@ impl Engine {
     /// # Errors
     /// [`SendError`]; nothing is taken then.
     pub fn send(&self, slot: &Arc<Slot>, data: &[u8]) -> Result<usize, SendError> {
-        self.send_by(slot, data, |connection, len| connection.send(&data[..len]))
+        self.send_within(slot, data, || false)
     }
 
     /// As [`Engine::send`], but shares `data` with the caller instead of copying it, where it is not small, until the peer has
@@ -46,7 +45,7 @@ impl Engine {
 
     /// Has `give` send as many bytes of `data` as there is room for.
     #[inline]
-    fn send_by(
+    pub(super) fn send_by(
         &self,
         slot: &Arc<Slot>,
         data: &[u8],
@@ -107,13 +106,13 @@ impl Engine {
         (port, now)
     }
 
-    /// Copies the next message, or the next bytes of the stream; of a stream, what `buffer` has behind these may have been overwritten,
-    /// also where it is an error. Never blocks.
+    /// Copies the next message, or the next bytes of the stream; what `buffer` has behind these may have been overwritten, also where it is
+    /// an error. Never blocks.
     ///
     /// # Errors
     /// [`RecvError`].
     pub fn recv(&self, slot: &Arc<Slot>, buffer: &mut [u8]) -> Result<Received, RecvError> {
-        self.take_after_turn(slot, &mut Buffer(buffer))
+        self.take_after_turn(slot, &mut Buffer::new(buffer))
     }
 
     /// As [`Engine::recv`], but waits until there is something, or until so much time has passed; without limit for `None`.
@@ -126,7 +125,7 @@ impl Engine {
         buffer: &mut [u8],
         timeout: Option<Duration>,
     ) -> Result<Received, RecvError> {
-        self.take_within(slot, &mut Buffer(buffer), timeout)
+        self.take_within(slot, &mut Buffer::new(buffer), timeout)
     }
 
     /// Hands over the next message, or the next piece of the stream, where it lies; `None` at the end. Never blocks.
@@ -155,7 +154,7 @@ impl Engine {
     /// # Errors
     /// [`RecvError`].
     pub fn recv_into(&self, slot: &Arc<Slot>, message: &mut Vec<u8>) -> Result<Option<usize>, RecvError> {
-        self.take_after_turn(slot, &mut Growing(message))
+        self.take_after_turn(slot, &mut Growing::new(message))
     }
 
     /// As [`Engine::recv_into`], but waits as [`Engine::recv_within`] does.
@@ -168,7 +167,7 @@ impl Engine {
         message: &mut Vec<u8>,
         timeout: Option<Duration>,
     ) -> Result<Option<usize>, RecvError> {
-        self.take_within(slot, &mut Growing(message), timeout)
+        self.take_within(slot, &mut Growing::new(message), timeout)
     }
 
     /// Takes what is there, and waits for it if need be.
@@ -188,33 +187,6 @@ impl Engine {
             }
         }
         self.wait_and_take(slot, place, timeout)
-    }
-
-    /// Waits for what comes, and takes it. Another thread may be there first.
-    #[inline(never)]
-    fn wait_and_take<P: Place>(
-        &self,
-        slot: &Arc<Slot>,
-        place: &mut P,
-        timeout: Option<Duration>,
-    ) -> Result<P::Taken, RecvError> {
-        let deadline = timeout.map(|timeout| clock::now() + timeout);
-        let condition = Condition { waiters: &slot.waiters, interest: Interest::Readable, deadline };
-        loop {
-            let (is_there, bound) = place.bind(slot, |binding| {
-                self.before_wait(slot);
-                self.core.wait(|| slot.home(), condition, Some(binding))
-            });
-            if let Some(taken) = bound {
-                return Ok(taken);
-            }
-            match self.take(slot, |connection| place.take(connection)) {
-                Ok(taken) => return Ok(taken),
-                Err(RecvError::WouldBlock) if is_there => {}
-                Err(error) => return Err(error),
-            }
-            self.doze_in_flood(slot);
-        }
     }
 
     /// Takes what is there, after one turn if nothing is.
@@ -237,21 +209,24 @@ impl Engine {
     /// Of the result nothing is asked but whether it is one: a look at the error would have it copied in pieces, each across what was
     /// just written, which takes a receiver of small messages a seventh of its time.
     #[inline]
-    fn take<T>(
+    pub(super) fn take<T>(
         &self,
         slot: &Arc<Slot>,
         take: impl FnOnce(&mut Connection) -> Result<T, RecvError>,
     ) -> Result<T, RecvError> {
         let core = &*self.core;
         let mut live = slot.lock_briefly();
+        let mut is_read_ahead = false;
         if !live.connection.is_next_short() {
             live.stay();
+            is_read_ahead = live.connection.is_read_ahead();
         }
         let result = take(&mut live.connection);
         let is_taken = result.is_ok();
         live.has_read |= is_taken;
-        // Memory of a long message that was just read is given back the long way.
-        let is_short = live.message_steps == 0 && live.connection.state() == State::Established;
+        // Memory of a long message that was just read is given back the long way, and then others may read again.
+        let is_short =
+            live.message_steps == 0 && !is_read_ahead && live.connection.state() == State::Established;
         if is_short && !live.connection.has_urgent_output() {
             // Nothing is to be sent: no clock, no outbox.
             core.note_taken(slot, &live);

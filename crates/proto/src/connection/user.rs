@@ -1,6 +1,6 @@
 //! What the user of a connection does with it: send and receive.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 
 use bytes::Bytes;
 use weft_base::Service;
@@ -11,6 +11,9 @@ use crate::inbox::{Inbox, Received};
 use crate::lifecycle::State;
 use crate::message::Message;
 
+/// So much of a message whose end has not come is worth waking who waits for it.
+const AHEAD_BYTES: usize = 64 << 10;
+
 impl Connection {
     /// Takes a copy of `data`: one whole message in datagram service, or as many bytes of the stream as fit.
     ///
@@ -20,9 +23,36 @@ impl Connection {
     ///
     /// [`SendError`]; nothing is taken then.
     pub fn send(&mut self, data: &[u8]) -> Result<usize, SendError> {
-        let len = self.admit(data.len())?;
+        let len = self.admit(data.len(), data.len())?;
         self.sender.queue.push(&data[..len]);
         Ok(len)
+    }
+
+    /// Takes a copy of the first part of a long message, of `most` bytes or a little more, in full packets, so that these may leave while the
+    /// rest is copied; returns its bytes. The queue must have room for `held` bytes, of which there may be fewer than of the message where the
+    /// caller waits for room before it goes on with [`Connection::send_rest`]. Until it is complete nothing else is taken, and a FIN waits
+    /// for that as well.
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`]; nothing is taken then.
+    pub fn send_first(&mut self, message: &[u8], most: usize, held: usize) -> Result<usize, SendError> {
+        debug_assert!(self.config.service == Service::Datagram, "a stream has no messages");
+        self.admit(message.len(), held)?;
+        Ok(self.sender.queue.push_part(message, most))
+    }
+
+    /// Takes a copy of the next part of that message, of which `rest` was not taken yet; returns its bytes. All of it is taken, and goes nowhere,
+    /// where the connection has ended since.
+    pub fn send_rest(&mut self, rest: &[u8], most: usize) -> usize {
+        if self.is_mid_message() { self.sender.queue.push_part(rest, most) } else { rest.len() }
+    }
+
+    /// Whether the rest of a message is still to come, by [`Connection::send_rest`].
+    #[must_use]
+    #[inline]
+    pub fn is_mid_message(&self) -> bool {
+        self.sender.queue.is_mid_message()
     }
 
     /// As [`Connection::send`], but shares `data` with the caller instead of copying it, where that is no loss, until the peer
@@ -32,7 +62,7 @@ impl Connection {
     ///
     /// [`SendError`]; nothing is taken then.
     pub fn send_lent(&mut self, data: &Bytes) -> Result<usize, SendError> {
-        let len = self.admit(data.len())?;
+        let len = self.admit(data.len(), data.len())?;
         self.sender.queue.push_lent(data.slice(..len));
         Ok(len)
     }
@@ -55,8 +85,8 @@ impl Connection {
         }
     }
 
-    /// How many of `bytes` the send queue takes now: a message whole, of a stream what there is room for.
-    fn admit(&mut self, bytes: usize) -> Result<usize, SendError> {
+    /// How many of `bytes` the send queue takes now: a message whole, where it has room for `held` bytes, of a stream what there is room for.
+    fn admit(&mut self, bytes: usize, held: usize) -> Result<usize, SendError> {
         self.check_sendable()?;
         let (taken, wanted) = match self.config.service {
             Service::Datagram => {
@@ -67,8 +97,8 @@ impl Connection {
                 }
                 // one that needs the queue for itself would never find it empty while shorter ones go in
                 let longest = self.blocked.map_or(0, NonZeroUsize::get);
-                let waits = longest > self.config.send_bytes && bytes < longest;
-                ((!waits && self.has_room(bytes)).then_some(bytes), if waits { longest } else { bytes })
+                let waits = longest > self.config.send_bytes && held < longest;
+                ((!waits && self.has_room(held)).then_some(bytes), if waits { longest } else { held })
             }
             Service::Stream => {
                 let room = self.config.send_bytes.saturating_sub(self.sender.buffered()).min(bytes);
@@ -90,6 +120,9 @@ impl Connection {
         match self.config.service {
             Service::Stream => buffered < self.config.send_bytes,
             Service::Datagram => {
+                if self.sender.queue.is_mid_message() {
+                    return false;
+                }
                 let packets = self.packets_held();
                 let fits = buffered + bytes <= self.config.send_bytes && packets < self.config.send_packets;
                 // a message longer than the queue is taken when nothing else is held
@@ -132,6 +165,7 @@ impl Connection {
     /// # Errors
     ///
     /// [`RecvError`]; an error of the connection follows all data that was in order before it (CDP-ERR-2).
+    #[inline] // its result is not copied on its way then: a receiver of small messages has nearly a tenth of its time from that
     pub fn recv(&mut self, buffer: &mut [u8]) -> Result<Received, RecvError> {
         let received = self.receiver.read(|inbox| inbox.read(buffer));
         self.after_read();
@@ -140,6 +174,8 @@ impl Connection {
                 self.stats.messages_received += 1;
                 Ok(received)
             }
+            // what another reader has the beginning of comes before the end
+            None if self.is_read_ahead() => Err(RecvError::WouldBlock),
             None => self.nothing_to_read(),
         }
     }
@@ -157,8 +193,57 @@ impl Connection {
                 self.stats.messages_received += 1;
                 Ok(Some(message))
             }
+            // see above
+            None if self.is_read_ahead() => Err(RecvError::WouldBlock),
             None => self.nothing_to_read().map(|_| None),
         }
+    }
+
+    /// As [`Connection::recv_message`], but for the first `ahead` bytes of the message, which the reader has by
+    /// [`Connection::read_ahead`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Connection::recv`].
+    pub fn recv_rest(&mut self, ahead: NonZeroU32) -> Result<Option<Message>, RecvError> {
+        let ahead = ahead.get();
+        let rest = self.receiver.read(|inbox| inbox.pop_rest(ahead));
+        self.after_read();
+        match rest {
+            Some(rest) => {
+                self.stats.messages_received += 1;
+                Ok(Some(rest))
+            }
+            None => self.nothing_to_read().map(|_| None),
+        }
+    }
+
+    /// Shows `take` what has come of the next message before its end has, part after part as long as it takes them, and tells how many
+    /// bytes it has taken. It is for a reader that waits and has the first `ahead` bytes: no other one has this message from then on, until it
+    /// gets the rest with [`Connection::recv_rest`] or has [put back](Connection::put_back) what it took. Nothing comes where another
+    /// one has it, and of a stream.
+    pub fn read_ahead(&mut self, ahead: u32, take: impl FnMut(&[u8]) -> bool) -> u32 {
+        self.receiver.inbox_mut().read_ahead(ahead, take)
+    }
+
+    /// Bytes that [`Connection::read_ahead`] may take.
+    #[must_use]
+    #[inline]
+    pub fn bytes_ahead(&self) -> usize {
+        self.receiver.inbox().bytes_ahead()
+    }
+
+    /// A reader waits no more and puts back what it took by [`Connection::read_ahead`]: another one may have the message.
+    pub fn put_back(&mut self, beginning: &[u8]) {
+        self.receiver.inbox_mut().put_back(beginning);
+        self.raise(Event::Readable);
+    }
+
+    /// Whether a reader has the beginning of the next message.
+    #[must_use]
+    #[inline]
+    pub fn is_read_ahead(&self) -> bool {
+        self.receiver.inbox().ahead() > 0
     }
 
     /// [CDP-ST-F] Once the user has read everything the FIN may be acknowledged.
@@ -184,7 +269,33 @@ impl Connection {
     /// Whether `recv` would give something other than [`RecvError::WouldBlock`].
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        !self.receiver.inbox().is_empty() || self.nothing_to_read() != Err(RecvError::WouldBlock)
+        let inbox = self.receiver.inbox();
+        inbox.ahead() == 0 && (!inbox.is_empty() || self.is_end_known())
+    }
+
+    /// Whether who has read all learns more than that there is nothing.
+    #[inline]
+    fn is_end_known(&self) -> bool {
+        !matches!(self.state, State::SynSent | State::SynReceived | State::Established)
+    }
+
+    /// Whether a reader that may take a message before its end has come finds something: the rest of what it has the beginning of, or
+    /// [`AHEAD_BYTES`] by [`Connection::read_ahead`].
+    #[must_use]
+    #[inline]
+    pub fn is_rest_readable(&self) -> bool {
+        let inbox = self.receiver.inbox();
+        (inbox.ahead() > 0 || inbox.bytes_ahead() > 0) && self.is_worth_a_wake()
+    }
+
+    #[cold]
+    fn is_worth_a_wake(&self) -> bool {
+        let inbox = self.receiver.inbox();
+        match inbox.ahead() {
+            _ if inbox.bytes_ahead() >= AHEAD_BYTES => true,
+            0 => false,
+            _ => !inbox.is_empty() || self.is_end_known(),
+        }
     }
 
     /// Whether the next `recv` copies no more than what one packet has, if anything.

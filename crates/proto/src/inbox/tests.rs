@@ -131,3 +131,18 @@ fn a_packet_of_records_has_one_slot() {
     assert_eq!(messages, [&b"one"[..], b"", b"two", b"three", b"four"]);
     assert_eq!((inbox.packets(), inbox.slots_used()), (0, 0));
 }
+
+/// [CDP-DG-8] What a reader has of a message counts as long as that has no end.
+#[test]
+fn what_was_read_ahead_is_part_of_the_size_of_a_message() {
+    let mut inbox = inbox(Service::Datagram);
+    for _ in 0..1 << 10 {
+        let part = Bytes::from(vec![7; 1 << 10]);
+        inbox.push(false, part).unwrap();
+        assert_eq!(inbox.read_ahead(inbox.ahead(), |_| true), 1 << 10);
+    }
+    assert_eq!((inbox.ahead(), inbox.bytes_ahead()), (1 << 20, 0));
+    assert_eq!(inbox.push(true, Bytes::from_static(&[7])), Err(Reason::TOO_BIG));
+    assert_eq!(inbox.clear_open(), 1 << 10);
+    assert_eq!((inbox.ahead(), inbox.message_bytes), (0, 0));
+}

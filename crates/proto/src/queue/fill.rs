@@ -39,14 +39,21 @@ impl SendQueue {
         }
     }
 
-    /// [CDP-DG-2] [CDP-DG-4] EOM=1 on the only or last part, EOM=0 on those before.
-    pub(super) fn push_plain(&mut self, data: &[u8]) {
+    /// [CDP-DG-2] [CDP-DG-4] EOM=1 on the only or last part, EOM=0 on those before. Until the packets have `most` bytes; tells how many
+    /// bytes of the message that were.
+    pub(super) fn push_plain(&mut self, data: &[u8], most: usize) -> usize {
         // [CDP-DG-5] parts fill their packets, and the last part is not empty unless the message is
         let (parts, last) = data.split_at(data.len().saturating_sub(1) / self.mss() * self.mss());
+        let mut taken = 0;
         for part in parts.chunks(self.mss()) {
+            if taken >= most {
+                return taken;
+            }
             self.push_packet(part, data.len(), false);
+            taken += part.len();
         }
         self.push_packet(last, data.len(), true);
+        data.len()
     }
 
     /// A packet of its own for some of the `coming` bytes of a message.
@@ -60,16 +67,31 @@ impl SendQueue {
     ///
     /// A message that is too long for what is left of the open packet begins there and goes on in the next, unless it is
     /// small. So messages of any size come to full packets: their rate is set by bytes, and the kernel cuts equal ones.
-    pub(super) fn push_record(&mut self, mut data: &[u8]) {
-        let coming = data.len();
-        let is_small = !self.may_split || coming < self.mss() / SMALL_PART;
-        if !self.has_room(data.len()) && (is_small || !self.has_room(1)) {
+    pub(super) fn push_record(&mut self, data: &[u8]) {
+        let len = data.len();
+        if self.has_room(len) {
+            return self.append_record(false, data, len);
+        }
+        if !self.may_split || len < self.mss() / SMALL_PART || !self.has_room(1) {
             self.finish_packet();
         }
-        if !self.has_room(data.len()) && data.len() <= self.mss() && self.open_len() == 0 {
-            return self.push_packet(data, coming, true);
+        if self.has_room(len) || len > self.mss() || self.open_len() > 0 {
+            self.push_records(data, usize::MAX);
+        } else {
+            self.push_packet(data, len, true);
+        }
+    }
+
+    /// A message, or the rest of one, in records, until these have `most` bytes and fill their packets; tells how many bytes of it that were.
+    pub(super) fn push_records(&mut self, message: &[u8], most: usize) -> usize {
+        let (coming, mut data) = (message.len(), message);
+        if !self.has_room(1) {
+            self.finish_packet();
         }
         while !self.has_room(data.len()) {
+            if coming - data.len() >= most {
+                return coming - data.len();
+            }
             // [CDP-DG-5] a part fills its packet, and what follows it is not empty
             let (part, rest) = data.split_at(self.room());
             self.append_record(true, part, coming);
@@ -77,6 +99,7 @@ impl SendQueue {
             data = rest;
         }
         self.append_record(false, data, coming);
+        coming
     }
 
     /// Whether the open packet, or a fresh one, has room for a record of `len` bytes and its head.

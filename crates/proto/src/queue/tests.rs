@@ -52,6 +52,35 @@ fn a_long_message_spans_packets_as_records() {
     assert_eq!((packets[2].0.len(), packets[2].1), (80, true), "the last part is alone, so plain");
 }
 
+/// [CDP-DG-5] A message that is taken in parts fills the same packets as one that is taken at once, and what a part has is complete packets.
+#[test]
+fn a_message_in_parts_fills_the_same_packets() {
+    for coalesce in [false, true] {
+        for (len, most) in [(1100, 1), (5000, 512), (5100, 1000), (5120, 513), (300, 1), (0, 1)] {
+            let message: Vec<u8> = (0..=250).cycle().take(len).collect();
+            let (mut whole, mut parts) = (datagrams(512, coalesce), datagrams(512, coalesce));
+            for queue in [&mut whole, &mut parts] {
+                queue.push(&[1; 100]);
+            }
+            whole.push(&message);
+            let mut packets = Vec::new();
+            let mut taken = 0;
+            loop {
+                taken += parts.push_part(&message[taken..], most);
+                if taken == len {
+                    break;
+                }
+                assert!(parts.is_mid_message() && !parts.takes_whole(1));
+                packets.extend(drain(&mut parts));
+                assert!(packets.iter().all(|(_, eom)| !eom || !coalesce), "an open packet left");
+            }
+            assert!(!parts.is_mid_message());
+            packets.extend(drain(&mut parts));
+            assert_eq!(packets, drain(&mut whole), "{len} bytes, {most} at a time, records: {coalesce}");
+        }
+    }
+}
+
 /// [CDP-COA-4] Messages follow each other without a gap: every packet but the last is full.
 #[test]
 fn long_messages_begin_where_the_last_one_ended() {

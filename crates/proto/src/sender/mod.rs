@@ -218,7 +218,7 @@ impl Sender {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.flight.is_empty() && self.queue.is_empty()
+        self.flight.is_empty() && self.queue.is_empty() && !self.queue.is_mid_message()
     }
 
     pub(crate) fn queue_fin(&mut self) {

@@ -82,7 +82,12 @@ impl Sender {
     }
 
     fn has_new(&self) -> bool {
-        !self.queue.is_empty() || self.fin == Fin::Queued
+        !self.queue.is_empty() || self.is_fin_next()
+    }
+
+    /// [CDP-ST-28] What is queued goes first, the rest of a message that is still to come included.
+    fn is_fin_next(&self) -> bool {
+        self.fin == Fin::Queued && !self.queue.is_mid_message()
     }
 
     /// Whether new data waits for more of it.
@@ -163,8 +168,8 @@ impl Sender {
         let seq = self.nxt();
         let (Outgoing { piece, eom, sum }, fin) = match self.queue.pop() {
             Some(outgoing) => (outgoing, false),
-            // [CDP-ST-28] what is queued first, then FIN with the next number
-            None if self.fin == Fin::Queued => {
+            // [CDP-ST-28] with the next number
+            None if self.is_fin_next() => {
                 self.fin = Fin::Sent;
                 (Outgoing::new(self.queue.nothing(), false), true)
             }

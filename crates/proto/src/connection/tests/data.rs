@@ -17,6 +17,116 @@ fn messages_keep_their_boundaries() {
     assert_eq!(pair.server().recv(&mut [0]), Err(RecvError::WouldBlock));
 }
 
+/// [CDP-DG-1] Nothing goes between the parts of a message, and [CDP-ST-28] no FIN before its end.
+#[test]
+fn a_message_in_parts_is_one_message() {
+    let mut pair = Pair::of(Service::Datagram);
+    let message: Vec<u8> = (0..=250).cycle().take(100_000).collect();
+    let sent = pair.client.send_first(&message, 30_000, message.len()).unwrap();
+    assert!((30_000..32_000).contains(&sent));
+    assert_eq!(pair.client.send(&[7]), Err(SendError::WouldBlock));
+    pair.client.close(pair.now);
+    pair.settle();
+    assert_eq!(pair.server().state(), State::Established, "a FIN before the end of a message");
+    assert!(!pair.client.is_flushed());
+    assert_eq!(pair.client.send_rest(&message[sent..], usize::MAX), message.len() - sent);
+    pair.settle();
+    assert_eq!(read(pair.server()), message);
+    assert!(pair.server().recv(&mut [0]).unwrap().end_of_file);
+}
+
+/// The rest of a message goes nowhere where the connection has ended.
+#[test]
+fn the_rest_of_a_message_ends_with_its_connection() {
+    let mut pair = Pair::of(Service::Datagram);
+    let message = vec![7; 100_000];
+    let sent = pair.client.send_first(&message, 30_000, message.len()).unwrap();
+    let now = pair.now;
+    pair.server().close(now);
+    pair.settle();
+    assert!(!pair.client.is_mid_message());
+    assert_eq!(pair.client.send_rest(&message[sent..], 1), message.len() - sent);
+    assert_eq!(pair.client.buffered_bytes(), 0);
+}
+
+/// A message that is longer than the queue begins behind others where its sender waits for room, and waits for all of them where he does not.
+#[test]
+fn a_long_message_begins_where_its_first_part_has_room() {
+    let config = Config { send_bytes: 50_000, ..Config::new(Service::Datagram, 1_444) };
+    let mut pair = Pair::open(&config, &config);
+    pair.client.send(&[7; 10_000]).unwrap();
+    let message = vec![7; 100_000];
+    assert_eq!(pair.client.send_first(&message, 30_000, message.len()), Err(SendError::WouldBlock));
+    assert_eq!(pair.client.send_first(&message, 30_000, 45_000), Err(SendError::WouldBlock));
+    let sent = pair.client.send_first(&message, 30_000, 30_000);
+    assert_eq!(sent, Err(SendError::WouldBlock), "others wait for who needs the queue for himself");
+    pair.settle();
+    assert!(events(&mut pair.client).contains(&Event::Writable));
+    pair.client.send(&[7; 10_000]).unwrap();
+    assert!(pair.client.send_first(&message, 30_000, 30_000).is_ok());
+}
+
+/// Who is ahead of the end has each byte once; nobody else has any, until it is put back.
+#[test]
+fn a_reader_ahead_has_the_message_to_itself() {
+    let config = Config { message_bytes: Some(100_000), ..Config::new(Service::Datagram, 1_444) };
+    let mut pair = Pair::open(&config, &config);
+    let message: Vec<u8> = (0..=250).cycle().take(100_000).collect();
+    let sent = pair.client.send_first(&message, 70_000, message.len()).unwrap();
+    pair.settle();
+    let server = pair.server();
+    assert!(server.is_rest_readable() && !server.is_readable() && server.bytes_ahead() == sent);
+    let mut got = Vec::new();
+    let mut take = |part: &[u8]| {
+        got.extend_from_slice(part);
+        got.len() < 50_000
+    };
+    // what is not taken is shown again
+    let taken = server.read_ahead(0, &mut take);
+    assert!((48_000..50_000).contains(&taken) && got.len() > taken as usize);
+    got.truncate(taken as usize);
+    assert_eq!(server.read_ahead(0, |_| true), 0, "another reader has it");
+    let more = server.read_ahead(taken, |part| {
+        got.extend_from_slice(part);
+        true
+    });
+    assert_eq!((taken + more) as usize, sent);
+    assert!(server.is_read_ahead() && !server.is_rest_readable() && server.bytes_ahead() == 0);
+    assert!(got == message[..sent]);
+    server.put_back(&got);
+    assert!(!server.is_read_ahead() && server.bytes_ahead() == sent);
+    assert_eq!(server.read_ahead(0, |_| true) as usize, sent);
+    pair.client.send_rest(&message[sent..], usize::MAX);
+    pair.client.send(&[1, 2, 3]).unwrap();
+    pair.settle();
+    let server = pair.server();
+    assert!(server.is_rest_readable() && !server.is_readable());
+    assert_eq!(server.recv(&mut [0; 9]), Err(RecvError::WouldBlock));
+    let rest = server.recv_rest(u32::try_from(sent).unwrap().try_into().unwrap()).unwrap().unwrap();
+    assert!(rest.into_bytes() == message[sent..]);
+    assert!(server.is_readable() && !server.is_read_ahead());
+    assert_eq!(read(server), [1, 2, 3]);
+    assert_eq!(server.stats(Instant::ZERO).messages_received, 2);
+}
+
+/// [CDP-DG-10] A message whose end does not come is nobody's, though a reader has its beginning; its packets are counted.
+#[test]
+fn the_end_follows_what_a_reader_has_of_a_message_without_end() {
+    let mut pair = Pair::of(Service::Datagram);
+    let message = vec![7; 100_000];
+    pair.client.send_first(&message, 70_000, message.len()).unwrap();
+    pair.settle();
+    let ahead = pair.server().read_ahead(0, |_| true);
+    assert!(ahead > 0);
+    pair.client.abort(pair.now);
+    pair.settle();
+    let server = pair.server();
+    assert!(server.is_rest_readable() || server.is_readable());
+    assert!(matches!(server.recv_rest(ahead.try_into().unwrap()), Err(RecvError::Failed(_))));
+    server.put_back(&message[..ahead as usize]);
+    assert!(matches!(server.recv(&mut [0]), Err(RecvError::Failed(_))));
+}
+
 /// [CDP-STR-1] A stream is its bytes in order, both ways at once.
 #[test]
 fn a_stream_is_bytes_both_ways() {

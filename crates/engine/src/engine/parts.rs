@@ -1,0 +1,97 @@
+//! A long message is sent in parts, of which each leaves while the next is copied (decision 0070).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_base::Service;
+use weft_proto::SendError;
+
+use super::Engine;
+use crate::clock;
+use crate::progress::Condition;
+use crate::slot::Slot;
+use crate::waiters::Interest;
+
+/// A message of more than this leaves in parts of about this size.
+const PART_BYTES: usize = 128 << 10;
+
+/// How long a sender waits for room, if nothing leaves.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+impl Engine {
+    /// As [`Engine::send`], but of a long message no more is copied at a time than what the link takes soon, if the caller `may_wait` for
+    /// room. Where there is none for [`PATIENCE`] all that is left is taken at once, as by [`Engine::send`].
+    ///
+    /// # Errors
+    /// As [`Engine::send`].
+    #[inline]
+    pub fn send_within(
+        &self,
+        slot: &Arc<Slot>,
+        data: &[u8],
+        may_wait: impl FnOnce() -> bool,
+    ) -> Result<usize, SendError> {
+        if data.len() <= PART_BYTES || slot.service() == Service::Stream {
+            return self.send_by(slot, data, |connection, len| connection.send(&data[..len]));
+        }
+        self.send_parts(slot, data, may_wait().then_some(PATIENCE))
+    }
+
+    /// Sends a long message in parts, of which each leaves while the next is copied, and waits for room for as long as `patience` says.
+    #[inline(never)]
+    fn send_parts(
+        &self,
+        slot: &Arc<Slot>,
+        message: &[u8],
+        patience: Option<Duration>,
+    ) -> Result<usize, SendError> {
+        let held = if patience.is_some() { PART_BYTES } else { message.len() };
+        let sent =
+            self.send_by(slot, message, |connection, _| connection.send_first(message, PART_BYTES, held))?;
+        Rest { engine: self, slot, message, sent }.send(patience);
+        Ok(message.len())
+    }
+}
+
+/// The rest of a message whose beginning was sent, and which is sent whole whatever happens: also if its fiber unwinds as it waits.
+struct Rest<'a> {
+    engine: &'a Engine,
+    slot: &'a Arc<Slot>,
+    message: &'a [u8],
+    /// Bytes of it that were.
+    sent: usize,
+}
+
+impl Rest<'_> {
+    fn send(mut self, mut patience: Option<Duration>) {
+        let slot = self.slot;
+        while self.sent < self.message.len() {
+            if let Some(limit) = patience {
+                let (interest, deadline) = (Interest::RestWritable, Some(clock::now() + limit));
+                let condition = Condition { waiters: &slot.waiters, interest, deadline };
+                if !self.engine.core.wait(|| slot.home(), condition, None) {
+                    patience = None;
+                }
+            }
+            self.send_part();
+        }
+    }
+
+    fn send_part(&mut self) {
+        let mut live = self.slot.lock();
+        let now = clock::now();
+        self.sent += live.connection.send_rest(&self.message[self.sent..], PART_BYTES);
+        let (port, now) = self.engine.see_to(self.slot, live, now);
+        if self.slot.look().connection.is_held_back() {
+            port.note_left(now);
+        }
+    }
+}
+
+impl Drop for Rest<'_> {
+    fn drop(&mut self) {
+        while self.sent < self.message.len() {
+            self.send_part();
+        }
+    }
+}
