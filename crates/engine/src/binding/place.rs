@@ -43,6 +43,22 @@ pub(crate) trait Place {
     ) -> (T, Option<Self::Taken>);
 }
 
+/// Shows `put` what has come of a message behind its first `ahead` bytes, part by part and with its place; whether that has taken anything.
+fn read_ahead(
+    ahead: &mut u32,
+    connection: &mut Connection,
+    mut put: impl FnMut(usize, &[u8]) -> bool,
+) -> bool {
+    let mut at = *ahead as usize;
+    let taken = connection.read_ahead(*ahead, |part| {
+        let is_taken = put(at, part);
+        at += part.len();
+        is_taken
+    });
+    *ahead += taken;
+    taken > 0
+}
+
 /// A buffer that it is copied to.
 pub(crate) struct Buffer<'a> {
     bytes: &'a mut [u8],
@@ -80,15 +96,10 @@ impl Place for Buffer<'_> {
 
     /// A part that does not fit stays where it is: not all that is put back would be here.
     fn read_ahead(&mut self, connection: &mut Connection) -> bool {
-        let (bytes, mut at) = (&mut *self.bytes, self.ahead as usize);
-        let taken = connection.read_ahead(self.ahead, |part| {
-            let Some(room) = bytes.get_mut(at..at + part.len()) else { return false };
-            room.copy_from_slice(part);
-            at += part.len();
-            true
-        });
-        self.ahead += taken;
-        taken > 0
+        read_ahead(&mut self.ahead, connection, |at, part| {
+            let room = self.bytes.get_mut(at..at + part.len());
+            room.map(|room| room.copy_from_slice(part)).is_some()
+        })
     }
 
     fn forget_beginning(&mut self) {
@@ -179,15 +190,11 @@ impl Place for Growing<'_> {
     }
 
     fn read_ahead(&mut self, connection: &mut Connection) -> bool {
-        let (message, mut at) = (&mut *self.message, self.ahead as usize);
-        let taken = connection.read_ahead(self.ahead, |part| {
-            message.truncate(at);
-            message.extend_from_slice(part);
-            at += part.len();
+        read_ahead(&mut self.ahead, connection, |at, part| {
+            self.message.truncate(at);
+            self.message.extend_from_slice(part);
             true
-        });
-        self.ahead += taken;
-        taken > 0
+        })
     }
 
     fn forget_beginning(&mut self) {
