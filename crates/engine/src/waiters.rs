@@ -33,16 +33,20 @@ pub enum Interest {
     Connected = 4,
     /// The close is decided.
     Closed = 8,
-    /// A receive that waits would have something to take: all of a message, or much of one whose end has not come. Nobody watches a
-    /// descriptor for it.
+    /// A receive that waits would have something to take: all of a message, or much of one whose end has not come.
     RestReadable = 16,
-    /// Of a message that is sent in parts the next one has room, or none is. Nobody watches a descriptor for it.
+    /// Of a message that is sent in parts the next one has room, or no message is.
     RestWritable = 32,
 }
 
-/// Those that have a descriptor.
-const INTERESTS: [Interest; 4] =
-    [Interest::Readable, Interest::Writable, Interest::Connected, Interest::Closed];
+const INTERESTS: [Interest; 6] = [
+    Interest::Readable,
+    Interest::Writable,
+    Interest::Connected,
+    Interest::Closed,
+    Interest::RestReadable,
+    Interest::RestWritable,
+];
 
 impl Interest {
     pub(crate) const fn bit(self) -> u32 {

@@ -191,17 +191,13 @@ fn ended(engine: &Engine, slot: &Slot, error: Error) -> Ended {
     }
 }
 
-pub(crate) fn send(engine: &Engine, slot: &Arc<Slot>, data: &[u8]) -> Result<usize, SendError> {
-    engine.send(slot, data).map_err(|error| send_error(engine, slot, data.len(), error))
-}
-
-pub(crate) fn send_within(
+pub(crate) fn send(
     engine: &Engine,
     slot: &Arc<Slot>,
     data: &[u8],
     may_wait: impl FnOnce() -> bool,
 ) -> Result<usize, SendError> {
-    engine.send_within(slot, data, may_wait).map_err(|error| send_error(engine, slot, data.len(), error))
+    engine.send_or_wait(slot, data, may_wait).map_err(|error| send_error(engine, slot, data.len(), error))
 }
 
 pub(crate) fn send_lent(engine: &Engine, slot: &Arc<Slot>, data: &Bytes) -> Result<usize, SendError> {

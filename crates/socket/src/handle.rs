@@ -93,15 +93,13 @@ impl Handle {
     }
 
     pub(crate) fn try_send(&self, data: &[u8]) -> Result<usize, SendError> {
-        convert::send(&self.engine, &self.slot, data)
+        convert::send(&self.engine, &self.slot, data, || false)
     }
 
     /// Sends all of a message, or all the bytes for a stream; a stream that times out tells what it took.
     pub(crate) fn send(&self, data: &[u8]) -> Result<usize, SendError> {
         let may_wait = || !self.is_nonblocking();
-        self.send_all(data.len(), |sent| {
-            convert::send_within(&self.engine, &self.slot, &data[sent..], may_wait)
-        })
+        self.send_all(data.len(), |sent| convert::send(&self.engine, &self.slot, &data[sent..], may_wait))
     }
 
     /// As [`Handle::send`], sharing `data` with the caller.

@@ -31,7 +31,7 @@ impl Engine {
     /// # Errors
     /// [`SendError`]; nothing is taken then.
     pub fn send(&self, slot: &Arc<Slot>, data: &[u8]) -> Result<usize, SendError> {
-        self.send_within(slot, data, || false)
+        self.send_or_wait(slot, data, || false)
     }
 
     /// As [`Engine::send`], but shares `data` with the caller instead of copying it, where it is not small, until the peer has

@@ -25,7 +25,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::send`].
     #[inline]
-    pub fn send_within(
+    pub fn send_or_wait(
         &self,
         slot: &Arc<Slot>,
         data: &[u8],
@@ -64,17 +64,17 @@ struct Rest<'a> {
 
 impl Rest<'_> {
     fn send(mut self, mut patience: Option<Duration>) {
-        let slot = self.slot;
         while self.sent < self.message.len() {
-            if let Some(limit) = patience {
-                let (interest, deadline) = (Interest::RestWritable, Some(clock::now() + limit));
-                let condition = Condition { waiters: &slot.waiters, interest, deadline };
-                if !self.engine.core.wait(|| slot.home(), condition, None) {
-                    patience = None;
-                }
-            }
+            patience = patience.filter(|limit| self.wait(*limit));
             self.send_part();
         }
+    }
+
+    /// Waits until the next part has room; false where it has none for so long.
+    fn wait(&self, limit: Duration) -> bool {
+        let (slot, deadline) = (self.slot, Some(clock::now() + limit));
+        let condition = Condition { waiters: &slot.waiters, interest: Interest::RestWritable, deadline };
+        self.engine.core.wait(|| slot.home(), condition, None)
     }
 
     fn send_part(&mut self) {
@@ -95,3 +95,6 @@ impl Drop for Rest<'_> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

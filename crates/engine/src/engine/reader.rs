@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use weft_base::Instant;
 use weft_proto::RecvError;
 
 use super::Engine;
@@ -13,8 +14,7 @@ use crate::slot::{Live, Slot};
 use crate::waiters::Interest;
 
 impl Engine {
-    /// Waits for what comes, and takes it. Another thread may be there first. Of a long message the beginning is taken as it comes, and put
-    /// back if its end does not come in time.
+    /// Waits for what comes, and takes it. Another thread may be there first.
     #[inline(never)]
     pub(super) fn wait_and_take<P: Place>(
         &self,
@@ -23,46 +23,55 @@ impl Engine {
         timeout: Option<Duration>,
     ) -> Result<P::Taken, RecvError> {
         let deadline = timeout.map(|timeout| clock::now() + timeout);
+        let condition = Condition { waiters: &slot.waiters, interest: Interest::RestReadable, deadline };
+        let (is_there, bound) = place.bind(slot, |binding| {
+            self.before_wait(slot);
+            self.core.wait(|| slot.home(), condition, Some(binding))
+        });
+        if let Some(taken) = bound {
+            return Ok(taken);
+        }
+        match self.take(slot, |connection| place.take(connection)) {
+            Ok(taken) => Ok(taken),
+            Err(RecvError::WouldBlock) if is_there => self.take_in_parts(slot, place, deadline),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same where nothing is there but the beginning of a message, or what another thread has taken: a long message is taken as it comes,
+    /// and what has come of it is put back if its end does not come in time.
+    #[cold]
+    fn take_in_parts<P: Place>(
+        &self,
+        slot: &Arc<Slot>,
+        place: &mut P,
+        deadline: Option<Instant>,
+    ) -> Result<P::Taken, RecvError> {
         let reader = &mut Reader { engine: self, slot, place };
-        let mut interest = Interest::RestReadable;
+        let mut interest = reader.read_ahead();
         loop {
+            self.doze_in_flood(slot);
             let condition = Condition { waiters: &slot.waiters, interest, deadline };
             let (is_there, bound) = reader.place.bind(slot, |binding| {
                 if interest == Interest::RestReadable {
                     binding.let_read_ahead();
                 }
-                self.before_wait(slot);
                 self.core.wait(|| slot.home(), condition, Some(binding))
             });
             if let Some(taken) = bound {
                 return Ok(taken);
             }
-            if is_there && !slot.is_ready(Interest::RestReadable) {
-                // it is the beginning of a message that has come
+            let is_late = !is_there || condition.is_late(clock::now());
+            if !is_late && !slot.is_ready(Interest::RestReadable) {
+                // more of the message has come, and is where it is to be
                 continue;
             }
             match self.take(slot, |connection| reader.place.take_rest(connection)) {
                 Ok(taken) => return Ok(taken),
-                Err(RecvError::WouldBlock) if is_there => interest = self.read_ahead(slot, reader.place),
+                Err(RecvError::WouldBlock) if !is_late => interest = reader.read_ahead(),
                 Err(error) => return Err(error),
             }
-            self.doze_in_flood(slot);
         }
-    }
-
-    /// Takes what has come of a message before its end, and tells what to wait for: the rest; or the whole, where the place has no room for more, or what
-    /// comes behind it, where another reader has its beginning.
-    #[cold]
-    fn read_ahead<P: Place>(&self, slot: &Arc<Slot>, place: &mut P) -> Interest {
-        self.operate(slot, |live, _| {
-            place.read_ahead(&mut live.connection);
-            let is_all = live.connection.bytes_ahead() == 0;
-            if is_all && live.connection.is_read_ahead() != place.beginning().is_empty() {
-                return Interest::RestReadable;
-            }
-            put_back(live, place);
-            Interest::Readable
-        })
     }
 }
 
@@ -71,6 +80,24 @@ struct Reader<'a, P: Place> {
     engine: &'a Engine,
     slot: &'a Arc<Slot>,
     place: &'a mut P,
+}
+
+impl<P: Place> Reader<'_, P> {
+    /// Takes what has come of a message before its end, and tells what to wait for: the rest; or, where there is no room for that or another
+    /// reader has the beginning, for what may be had whole.
+    fn read_ahead(&mut self) -> Interest {
+        let place = &mut *self.place;
+        self.engine.operate(self.slot, |live, _| {
+            place.read_ahead(&mut live.connection);
+            let is_all = live.connection.bytes_ahead() == 0;
+            let is_anothers = live.connection.is_read_ahead() && place.beginning().is_empty();
+            if is_all && !is_anothers {
+                return Interest::RestReadable;
+            }
+            put_back(live, place);
+            Interest::Readable
+        })
+    }
 }
 
 impl<P: Place> Drop for Reader<'_, P> {

@@ -285,17 +285,8 @@ impl Connection {
     #[inline]
     pub fn is_rest_readable(&self) -> bool {
         let inbox = self.receiver.inbox();
-        (inbox.ahead() > 0 || inbox.bytes_ahead() > 0) && self.is_worth_a_wake()
-    }
-
-    #[cold]
-    fn is_worth_a_wake(&self) -> bool {
-        let inbox = self.receiver.inbox();
-        match inbox.ahead() {
-            _ if inbox.bytes_ahead() >= AHEAD_BYTES => true,
-            0 => false,
-            _ => !inbox.is_empty() || self.is_end_known(),
-        }
+        // a message without end is gone when the connection ends
+        inbox.bytes_ahead() >= AHEAD_BYTES || (inbox.ahead() > 0 && !inbox.is_empty())
     }
 
     /// Whether the next `recv` copies no more than what one packet has, if anything.
