@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(10);
 
 impl Engine {
     /// As [`Engine::send`], but of a long message no more is copied at a time than what the link takes soon, if the caller `may_wait` for
-    /// room. Where there is none for [`PATIENCE`] all that is left is taken at once, as by [`Engine::send`].
+    /// room. Where there is none for 10 ms all that is left is taken at once, as by [`Engine::send`].
     ///
     /// # Errors
     /// As [`Engine::send`].

@@ -280,7 +280,7 @@ impl Connection {
     }
 
     /// Whether a reader that may take a message before its end has come finds something: the rest of what it has the beginning of, or
-    /// [`AHEAD_BYTES`] by [`Connection::read_ahead`].
+    /// 64 KiB by [`Connection::read_ahead`].
     #[must_use]
     #[inline]
     pub fn is_rest_readable(&self) -> bool {
