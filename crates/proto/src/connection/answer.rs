@@ -43,13 +43,15 @@ impl Connection {
     /// either side that is under way.
     #[inline]
     pub(super) fn is_answer(&self, header: &Header, s: Seq, full: Seq) -> bool {
-        header.kind == Kind::Data && !(header.ce || header.ece) && self.is_conversation(s, full)
+        header.kind == Kind::Data
+            && !(header.ce || header.ece)
+            && self.receiver.is_next(s)
+            && self.is_conversation(full)
     }
 
     #[inline]
-    fn is_conversation(&self, s: Seq, full: Seq) -> bool {
+    fn is_conversation(&self, full: Seq) -> bool {
         self.sender.awaits_answer(full)
-            && self.receiver.is_next(s)
             && self.receiver.ack_due() == AckDue::No
             && self.state == State::Established
             && self.heard
@@ -62,15 +64,16 @@ impl Connection {
     #[must_use]
     #[inline]
     pub fn take_answer<'p>(&mut self, now: Instant, packet: &Lone<'p>) -> Option<&'p [u8]> {
-        let s = packet.seq(self.agreed.sealed);
         let Acknowledgement::Valid(full) = rebuild(self.sender.una(), self.sender.nxt(), packet.ack()) else {
             return None;
         };
         let payload = packet.payload();
         if self.has_unread_ack()
             || payload.len() > usize::from(self.config.link_mss)
-            || !self.is_conversation(s, full)
+            || !self.is_conversation(full)
             || !self.receiver.hands_over(packet.eom(), payload.len())
+            // the number last, as it takes the checksum
+            || !self.receiver.is_next(packet.seq(self.agreed.sealed))
         {
             return None;
         }
