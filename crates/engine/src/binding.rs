@@ -18,7 +18,7 @@ use weft_wire::{Encapsulation, Lone, Train};
 use crate::clock;
 use crate::core::Core;
 use crate::inflow::Arrived;
-use crate::port::{Port, TURN_PACKETS, Turn};
+use crate::port::{Port, Turn};
 use crate::runner::{Runner, begin, note_arrived, receive};
 use crate::slot::{Guard, Live, Slot};
 
@@ -217,7 +217,7 @@ fn receive_for<'a>(
         note_arrived(port, turn, runner, Arrived { packets, pieces, bytes }, now);
         return (is_taken.into(), bound);
     }
-    let count = receive(port, turn, runner, now, TURN_PACKETS);
+    let count = receive(port, turn, runner, now, port.inflow.turn_packets());
     if let Some(received) = turn.batch.take_only() {
         bound = binding.take(&received.bytes, received.from, port.encapsulation, now, &mut turn.batch);
         if bound.is_none() {

@@ -13,12 +13,13 @@
 //! half of what would have come has held up a sender whose window is small, and one that ended more than [`LATE`] after its time was on
 //! a processor that others want: after [`HARMFUL_MAX`] of these in a row there is none for [`PENANCE`].
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use weft_base::Instant;
 
 use crate::counters::Tally;
+use crate::port::TURN_PACKETS;
 
 /// How long a thread dozes; the system makes more of it, [`DOZE_MORE`].
 const DOZE_MIN: Duration = Duration::from_micros(50);
@@ -30,6 +31,10 @@ const GATHER_BYTES: u64 = 256 << 10;
 const GATHER_PACKETS: u64 = 192;
 /// What comes in one doze fills this part of the kernel's buffer at most; the rest is for what comes while that is worked off.
 const BUFFER_PART: u64 = 4;
+/// Bytes of a turn that takes large packets, or a flood of packets that come one by one: more would have left the second cache before
+/// its reader copies the last of them (decision 0071).
+const TURN_BYTES: u64 = 256 << 10;
+const TURN_PACKETS_MIN: usize = 4;
 /// Bytes of its buffer that the kernel counts for a small packet, about; for a full one, with MTU 1500, 1.6 times its data.
 const PACKET_COUNTS: u64 = 1 << 10;
 /// Where so many of the shortest dozes have room there certainly is enough.
@@ -87,6 +92,10 @@ pub(crate) struct Inflow {
     is_apart: AtomicBool,
     /// How long a doze is, in nanoseconds.
     doze_ns: AtomicU64,
+    /// Packets that a turn takes.
+    turn_packets: AtomicUsize,
+    /// Whether the last turn took as many, and may have left some.
+    is_behind: AtomicBool,
     packets: Tally,
     /// When a user thread last sent something, in nanoseconds.
     sent_at: AtomicU64,
@@ -104,6 +113,8 @@ impl Inflow {
             flood_per_ms: AtomicU64::new(0),
             is_apart: AtomicBool::new(false),
             doze_ns: AtomicU64::new(nanos(DOZE_MIN)),
+            turn_packets: AtomicUsize::new(TURN_PACKETS),
+            is_behind: AtomicBool::new(false),
             packets: Tally::default(),
             sent_at: AtomicU64::new(0),
             harmful: AtomicU32::new(0),
@@ -131,17 +142,39 @@ impl Inflow {
         let (packets_per_ms, bytes_per_ms) = (per_ms(packets, span), per_ms(bytes, span));
         let until_full_ns = self.until_full_ns(packets_per_ms, bytes_per_ms);
         let has_room = until_full_ns >= nanos(DOZE_MIN);
+        let is_large = bytes >= packets * LARGE_BYTES;
         let is_flood = packets_per_ms >= FLOOD_PER_MS
-            && bytes < packets * LARGE_BYTES
+            && !is_large
             && has_room
             && span < 2 * WINDOW
             && self.sent_at.load(Ordering::Relaxed) < window.since.as_nanos()
             && self.awake_until.load(Ordering::Relaxed) < now.as_nanos();
         self.flood_per_ms.store(if is_flood { packets_per_ms } else { 0 }, Ordering::Relaxed);
-        self.is_apart.store(pieces > packets / 2, Ordering::Relaxed);
+        let is_apart = pieces > packets / 2;
+        self.is_apart.store(is_apart, Ordering::Relaxed);
+        let is_short = is_large || is_flood && is_apart;
+        let turn = if is_short { turn_packets_of(packets, bytes) } else { TURN_PACKETS };
+        self.turn_packets.store(turn, Ordering::Relaxed);
         self.doze_ns.store(self.doze_ns_at(packets_per_ms, bytes_per_ms), Ordering::Relaxed);
         *window = Window::new(now);
         (!has_room || until_full_ns >= ROOMY * nanos(DOZE_MIN)).then_some(has_room)
+    }
+
+    /// How many packets a turn takes.
+    #[inline]
+    pub(crate) fn turn_packets(&self) -> usize {
+        self.turn_packets.load(Ordering::Relaxed)
+    }
+
+    /// A turn that was to take `budget` packets at most took `count`.
+    #[inline]
+    pub(crate) fn note_turn(&self, count: usize, budget: usize) {
+        self.is_behind.store(count >= budget, Ordering::Relaxed);
+    }
+
+    /// Whether the last turn may have left packets in the link.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.is_behind.load(Ordering::Relaxed)
     }
 
     /// How long it takes to fill the part of the kernel's buffer that a doze may fill.
@@ -188,27 +221,21 @@ impl Inflow {
         self.is_flooded() && self.is_apart.load(Ordering::Relaxed)
     }
 
-    /// Since a doze that began at `begin` so many packets came in, with a turn of `packets_max` at most behind it.
-    pub(crate) fn note_doze(&self, begin: Instant, packets: u64, packets_max: usize, now: Instant) {
+    /// Since a doze that began at `begin` so many packets came in, with one turn behind it.
+    pub(crate) fn note_doze(&self, begin: Instant, packets: u64, now: Instant) {
         let is_late = now - begin > self.doze() + LATE;
-        self.judge(!is_late && self.has_come(begin, packets, packets_max, now), now);
+        self.judge(!is_late && self.has_come(begin, packets, now), now);
     }
 
     /// The same of a doze for others, which ends late where these need the processor for what came before.
-    pub(crate) fn note_doze_for_others(
-        &self,
-        begin: Instant,
-        packets: u64,
-        packets_max: usize,
-        now: Instant,
-    ) {
-        self.judge(self.has_come(begin, packets, packets_max, now), now);
+    pub(crate) fn note_doze_for_others(&self, begin: Instant, packets: u64, now: Instant) {
+        self.judge(self.has_come(begin, packets, now), now);
     }
 
     /// Whether at least half of what was to be expected has come.
-    fn has_come(&self, begin: Instant, packets: u64, packets_max: usize, now: Instant) -> bool {
+    fn has_come(&self, begin: Instant, packets: u64, now: Instant) -> bool {
         let expected = expected(self.flood_per_ms.load(Ordering::Relaxed), now - begin);
-        packets >= expected.min(packets_max as u64) / 2
+        packets >= expected.min(self.turn_packets() as u64) / 2
     }
 
     fn judge(&self, is_harmless: bool, now: Instant) {
@@ -220,6 +247,12 @@ impl Inflow {
             self.awake_until.store((now + PENANCE).as_nanos(), Ordering::Relaxed);
         }
     }
+}
+
+/// How many packets a turn takes where so many have so many bytes.
+fn turn_packets_of(packets: u64, bytes: u64) -> usize {
+    let packets = TURN_BYTES.saturating_mul(packets) / bytes.max(1);
+    usize::try_from(packets).unwrap_or(TURN_PACKETS).clamp(TURN_PACKETS_MIN, TURN_PACKETS)
 }
 
 /// How long it takes until so many have come.

@@ -17,7 +17,7 @@ use weft_sync::scheduler;
 use crate::binding::Binding;
 use crate::clock;
 use crate::core::Core;
-use crate::port::{Port, TURN_PACKETS};
+use crate::port::Port;
 use crate::runner::Runner;
 use crate::waiters::{Interest, Waiters};
 
@@ -58,12 +58,14 @@ pub(crate) struct Wait<'a, 'b> {
     /// Where the message is to go that it waits for.
     binding: Option<&'a mut Binding<'b>>,
     pub(crate) begin: Instant,
+    /// When the last doze began that no turn has followed yet, and how many packets had come before it.
+    dozed_at: Option<(Instant, u64)>,
 }
 
 impl<'a, 'b> Wait<'a, 'b> {
     /// It begins now.
     pub(crate) fn new(condition: Condition<'a>, binding: Option<&'a mut Binding<'b>>) -> Self {
-        Self { condition, binding, begin: clock::now() }
+        Self { condition, binding, begin: clock::now(), dozed_at: None }
     }
 
     /// Whether it ends, and if so, whether with what was waited for; as [`Condition::outcome`].
@@ -113,8 +115,11 @@ impl Core {
         binding: Option<&mut Binding<'_>>,
     ) -> bool {
         let port = self.port(home());
+        let is_receiver = binding.is_some();
+        let dozed_at =
+            if is_receiver && port.inflow.is_flooded_apart() { doze_first(port, condition) } else { None };
         port.ask_for_lead();
-        let mut wait = Wait::new(condition, binding);
+        let mut wait = Wait { dozed_at, ..Wait::new(condition, binding) };
         port.note_wait(wait.begin);
         if let Some(outcome) = self.spin(port, &mut wait) {
             return outcome;
@@ -156,11 +161,12 @@ impl Core {
         // Who is not to spin looks at the link once.
         let runner = if budget.is_zero() { Runner::User } else { Runner::Waiter };
         let mut now = wait.begin;
-        let mut dozed_at = None;
         for round in 1_u32.. {
             let taken = self.try_turn_in(wait, port, runner, now);
-            if let (Some(_), Some((begin, before))) = (taken, dozed_at.take()) {
-                port.inflow.note_doze(begin, port.inflow.packets() - before, TURN_PACKETS, now);
+            if taken.is_some()
+                && let Some((begin, before)) = wait.dozed_at.take()
+            {
+                port.inflow.note_doze(begin, port.inflow.packets() - before, now);
             }
             if wait.has_message() || wait.condition.holds() {
                 return Some(true);
@@ -176,7 +182,7 @@ impl Core {
                 // Another thread runs the turn: the processor may be what it needs.
                 None => std::thread::yield_now(),
                 Some(0) if port.inflow.is_flooded() => {
-                    dozed_at = Some((now, port.inflow.packets()));
+                    wait.dozed_at = Some((now, port.inflow.packets()));
                     weft_link::doze(port.inflow.doze());
                     now = clock::now();
                 }
@@ -187,29 +193,25 @@ impl Core {
         None
     }
 
-    /// In a flood whose packets come one by one: dozes before they are looked for, where they were just now, and takes in what came.
-    #[cold]
-    pub(crate) fn doze_first(&self, port: &Port) {
-        let begin = clock::now();
-        let looked_at = Instant::from_nanos(port.user_turn_at.load(Ordering::Relaxed));
-        let is_fiber = scheduler::current().is_some_and(|scheduler| scheduler.waker().is_some());
-        let doze = port.inflow.doze();
-        if begin - looked_at >= doze || is_fiber {
-            return;
-        }
-        let before = port.inflow.packets();
-        weft_link::doze(doze);
-        let now = clock::now();
-        if self.try_turn(port, Runner::User, now).is_some() {
-            port.inflow.note_doze(begin, port.inflow.packets() - before, TURN_PACKETS, now);
-        }
-    }
-
     fn adapt_spin(&self, port: &Port, is_lively: bool) {
         let most = u64::try_from(self.spin_max.as_nanos()).unwrap_or(u64::MAX);
         let spin = port.spin_ns.load(Ordering::Relaxed);
         port.spin_ns.store(if is_lively { most } else { (spin / 2).max(most / 16) }, Ordering::Relaxed);
     }
+}
+
+/// In a flood whose packets come one by one: dozes before they are looked for, where they were just now and none were left, if there is
+/// time. Tells when that began, and how many packets had come before.
+#[cold]
+fn doze_first(port: &Port, condition: Condition<'_>) -> Option<(Instant, u64)> {
+    let (begin, doze) = (clock::now(), port.inflow.doze());
+    let looked_at = Instant::from_nanos(port.user_turn_at.load(Ordering::Relaxed));
+    if begin - looked_at >= doze || port.inflow.is_behind() || condition.is_late(begin + doze) {
+        return None;
+    }
+    let before = port.inflow.packets();
+    weft_link::doze(doze);
+    Some((begin, before))
 }
 
 /// Between two polls of a thread that spins. Threads of equal real-time priority run only if this one lets them.

@@ -37,6 +37,7 @@ pub(crate) fn receive(port: &Port, turn: &mut Turn, runner: Runner, now: Instant
     begin(port, runner, now);
     let count = port.recv(turn);
     let (pieces, bytes) = if count > 0 { (turn.batch.pieces(), turn.batch.bytes()) } else { (0, 0) };
+    port.inflow.note_turn(count, budget);
     let arrived = Arrived { packets: count as u64, pieces: pieces as u64, bytes: bytes as u64 };
     note_arrived(port, turn, runner, arrived, now);
     count

@@ -22,7 +22,7 @@ use weft_sync::Parker;
 use crate::clock;
 use crate::core::Core;
 use crate::gather::{is_watching, next_look, watch_nap};
-use crate::port::{LEADERS_PAUSE, Port, Service, TURN_PACKETS};
+use crate::port::{LEADERS_PAUSE, Port, Service};
 use crate::progress::poll_again;
 use crate::runner::Runner;
 
@@ -88,7 +88,7 @@ fn lead(core: &Arc<Core>, port: &Port) -> bool {
         kept_out = if taken.is_some() { 0 } else { kept_out + 1 };
         let now = clock::now();
         if let (Some(_), Some((begin, before))) = (taken, dozed_at.take()) {
-            port.inflow.note_doze_for_others(begin, port.inflow.packets() - before, TURN_PACKETS, now);
+            port.inflow.note_doze_for_others(begin, port.inflow.packets() - before, now);
         }
         core.flush_gathered(port, now);
         let is_done =
@@ -99,7 +99,7 @@ fn lead(core: &Arc<Core>, port: &Port) -> bool {
         let is_flooded = port.inflow.is_flooded();
         port.leave_to_service(is_flooded.then(|| now + port.inflow.doze() + PRESENCE));
         if is_flooded {
-            if taken.is_none_or(|count| count < TURN_PACKETS) {
+            if taken.is_none() || !port.inflow.is_behind() {
                 dozed_at = Some((now, port.inflow.packets()));
                 weft_link::doze(port.inflow.doze());
             }

@@ -17,7 +17,7 @@ use crate::core::Core;
 use crate::counters::Drop as Dropped;
 use crate::directory::Source;
 use crate::outbox::Outbox;
-use crate::port::{Port, TURN_PACKETS, Turn};
+use crate::port::{Port, Turn};
 use crate::runner::{Runner, receive};
 use crate::slot::{Guard, Slot};
 
@@ -36,7 +36,7 @@ impl Core {
     /// Runs one turn of the port at `now`, unless another thread does. Tells how many packets came in.
     #[inline]
     pub(crate) fn try_turn(&self, port: &Port, runner: Runner, now: Instant) -> Option<usize> {
-        self.try_turn_of(port, runner, now, TURN_PACKETS)
+        self.try_turn_of(port, runner, now, port.inflow.turn_packets())
     }
 
     /// The same, for so many packets at most.

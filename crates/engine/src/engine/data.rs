@@ -178,7 +178,6 @@ impl Engine {
         place: &mut P,
         timeout: Option<Duration>,
     ) -> Result<P::Taken, RecvError> {
-        self.doze_in_flood(slot);
         if slot.is_ready(Interest::Readable) {
             match self.take(slot, |connection| place.take(connection)) {
                 Ok(taken) => return Ok(taken),

@@ -50,7 +50,6 @@ impl Engine {
         let reader = &mut Reader { engine: self, slot, place };
         let mut interest = reader.read_ahead();
         loop {
-            self.doze_in_flood(slot);
             let condition = Condition { waiters: &slot.waiters, interest, deadline };
             let (is_there, bound) = reader.place.bind(slot, |binding| {
                 if interest == Interest::RestReadable {

@@ -67,16 +67,6 @@ impl Engine {
         }
     }
 
-    /// For a thread that is about to receive, and waits if nothing is there: in a flood whose packets come one by one it lets some
-    /// come together first, asleep.
-    #[inline]
-    pub(super) fn doze_in_flood(&self, slot: &Slot) {
-        let port = self.core.port(slot.home());
-        if port.inflow.is_flooded_apart() && !slot.is_ready(Interest::Readable) {
-            self.core.doze_first(port);
-        }
-    }
-
     /// For futures: ready when the condition holds; otherwise the task is woken when it does.
     pub fn poll_ready(&self, slot: &Slot, interest: Interest, context: &mut Context<'_>) -> Poll<()> {
         self.poll_waiters(&slot.waiters, slot.home(), 0, interest, context)

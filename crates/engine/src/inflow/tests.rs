@@ -72,6 +72,33 @@ fn packets_that_were_joined_do_not_come_apart() {
 }
 
 #[test]
+fn a_turn_of_large_packets_or_of_a_flood_apart_takes_what_the_cache_holds() {
+    let turn = |packets, pieces, mean_bytes| {
+        let inflow = Inflow::new(64 << 20);
+        let arrived = Arrived { packets, pieces, bytes: packets * mean_bytes };
+        inflow.note(&mut Window::new(AT), arrived, AT + WINDOW);
+        inflow.turn_packets()
+    };
+    assert_eq!(turn(40, 40, 65_500), 4, "large");
+    assert_eq!(turn(500, 500, 8_972), 29, "a flood, one by one");
+    assert_eq!(turn(1_000, 1_000, 1_472), 178, "the same of full packets with MTU 1500");
+    assert_eq!(turn(1_000, 1_000, 100), TURN_PACKETS, "the same of small ones");
+    assert_eq!(turn(500, 100, 8_972), TURN_PACKETS, "a flood, joined");
+    assert_eq!(turn(10, 10, 8_972), TURN_PACKETS, "none");
+}
+
+#[test]
+fn who_took_as_much_as_a_turn_may_have_left_some() {
+    let inflow = Inflow::new(BUFFER_BYTES);
+    inflow.note_turn(3, 4);
+    assert!(!inflow.is_behind());
+    inflow.note_turn(4, 4);
+    assert!(inflow.is_behind());
+    inflow.note_turn(0, 4);
+    assert!(!inflow.is_behind());
+}
+
+#[test]
 fn an_answer_is_not_waited_for_in_a_doze() {
     let inflow = Inflow::new(BUFFER_BYTES);
     inflow.note_user_sends(us(500));
@@ -109,19 +136,19 @@ fn a_window_with_a_pause_is_no_flood() {
 fn dozes_that_held_up_the_sender_are_the_last_for_a_while() {
     let inflow = Inflow::new(BUFFER_BYTES);
     let mut window = play(&inflow, 100); // one a microsecond
-    inflow.note_doze(us(1_000), 50, 256, us(1_100));
+    inflow.note_doze(us(1_000), 50, us(1_100));
     assert!(inflow.is_flooded(), "half of the packets came");
-    inflow.note_doze(us(1_000), 128, 256, us(1_250));
+    inflow.note_doze(us(1_000), 128, us(1_250));
     assert!(inflow.is_flooded(), "half of what a turn takes came");
-    (0..2).for_each(|_| inflow.note_doze(us(1_000), 49, 256, us(1_100)));
+    (0..2).for_each(|_| inflow.note_doze(us(1_000), 49, us(1_100)));
     assert!(inflow.is_flooded(), "by chance");
-    inflow.note_doze(us(1_000), 50, 256, us(1_100));
-    (0..2).for_each(|_| inflow.note_doze(us(1_000), 49, 256, us(1_100)));
+    inflow.note_doze(us(1_000), 50, us(1_100));
+    (0..2).for_each(|_| inflow.note_doze(us(1_000), 49, us(1_100)));
     assert!(inflow.is_flooded(), "not in a row");
-    (0..3).for_each(|_| inflow.note_doze_for_others(us(1_000), 128, 256, us(1_900)));
+    (0..3).for_each(|_| inflow.note_doze_for_others(us(1_000), 128, us(1_900)));
     assert!(inflow.is_flooded(), "who ended it late are those that it was for");
-    (0..2).for_each(|_| inflow.note_doze(us(1_000), 128, 256, us(1_900)));
-    inflow.note_doze_for_others(us(1_000), 49, 256, us(1_100));
+    (0..2).for_each(|_| inflow.note_doze(us(1_000), 128, us(1_900)));
+    inflow.note_doze_for_others(us(1_000), 49, us(1_100));
     assert!(!inflow.is_flooded());
     (11..=1_000).for_each(|turn| note(&inflow, &mut window, packets(100, 1), us(100 * turn)));
     assert!(!inflow.is_flooded(), "not yet");
