@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_base::{FlowKey, Instant};
-use weft_proto::State;
+use weft_proto::{PLACED_BYTES_MIN, State};
 use weft_wire::{Packet, Train};
 
 use crate::binding::Binding;
@@ -32,7 +32,8 @@ impl Core {
         now: Instant,
         out: &mut Outbox,
     ) {
-        match train.one_mut() {
+        let is_bound = binding.is_some() && usize::from(train.packet_bytes()) > PLACED_BYTES_MIN;
+        match train.one_mut().filter(|_| !is_bound) {
             Some(packet) => self.handle_packet(slot, live, packet, from, now, out),
             None => self.handle_several(slot, live, train, from, binding, now, out),
         }

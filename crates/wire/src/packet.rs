@@ -22,6 +22,8 @@ const ANSWERED_VERSION_LEN: usize = 36;
 pub struct Packet {
     pub(crate) header: Header,
     pub(crate) bytes: Bytes,
+    /// Whether the header has the number itself, whatever the bytes have.
+    is_unsealed: bool,
 }
 
 /// Why a packet is dropped before anybody looks at its connection (CDP-CHK-3).
@@ -115,7 +117,12 @@ impl Packet {
     /// The first check that fails.
     pub fn new_checked(mut bytes: Bytes, encapsulation: Encapsulation) -> Result<Self, Refused> {
         let header = check(&mut bytes, encapsulation)?;
-        Ok(Self { header, bytes })
+        Ok(Self::new(header, bytes))
+    }
+
+    #[inline]
+    pub(crate) const fn new(header: Header, bytes: Bytes) -> Self {
+        Self { header, bytes, is_unsealed: false }
     }
 
     /// The header.
@@ -181,11 +188,29 @@ impl Packet {
     /// SYN, SYN|ACK and echo-form RST are never sealed. [CDP-SEAL-5] Without integrity SEQ is s itself.
     #[must_use]
     pub fn seq(&self, sealed: bool) -> Seq {
-        if sealed && self.header.kind.is_sealed() {
+        if sealed && !self.is_unsealed && self.header.kind.is_sealed() {
             Seq::new(self.header.seq.get() ^ (u64::from(self.checksum()) << 32))
         } else {
             self.header.seq
         }
+    }
+
+    /// As [`Packet::seq`], of a packet with a data segment, which is copied to `to` in the pass that the checksum takes. The number is
+    /// known then. `to` has as many bytes as the segment; elsewhere nothing is copied.
+    #[must_use]
+    pub fn copy_data(&mut self, sealed: bool, to: &mut [u8]) -> Seq {
+        if self.payload_len() == to.len()
+            && let Some((head, data)) = self.bytes.split_first_chunk()
+        {
+            let words = Words::read(head);
+            if sealed {
+                self.header.seq = Seq::new(words.sealed(seal::copy_and_sum(words, data, to)).seq);
+                self.is_unsealed = true;
+            } else {
+                to.copy_from_slice(data);
+            }
+        }
+        self.seq(sealed)
     }
 
     /// In an echo-form RST: the number of the packet that it refuses, by [CDP-RST-9].

@@ -30,7 +30,7 @@ impl Train {
     #[inline]
     pub fn new_checked(mut bytes: Bytes, encapsulation: Encapsulation) -> Result<Self, Refused> {
         let header = check(&mut bytes, encapsulation)?;
-        Ok(Self { size: narrow(bytes.len()), count: 1, packet: Packet { header, bytes } })
+        Ok(Self { size: narrow(bytes.len()), count: 1, packet: Packet::new(header, bytes) })
     }
 
     /// Takes from the front of `bytes` one packet, or as many as are alike. An underlay handed them over in one piece, `size` bytes
@@ -68,7 +68,7 @@ impl Train {
         }
         let all = size * (1 + others);
         let bytes = if all == bytes.len() { std::mem::take(bytes) } else { bytes.split_to(all) };
-        Some(Self { size: narrow(size), count: narrow(1 + others), packet: Packet { header, bytes } })
+        Some(Self { size: narrow(size), count: narrow(1 + others), packet: Packet::new(header, bytes) })
     }
 
     /// How many packets these are.
@@ -76,6 +76,13 @@ impl Train {
     #[inline]
     pub fn len(&self) -> usize {
         self.count.into()
+    }
+
+    /// Bytes of each of them, with its header; the last one may have fewer.
+    #[must_use]
+    #[inline]
+    pub const fn packet_bytes(&self) -> u16 {
+        self.size
     }
 
     /// Whether all packets were taken out.
@@ -113,11 +120,11 @@ impl Train {
         let header = *self.packet.header();
         let bytes = &mut self.packet.bytes;
         if self.count == 0 {
-            return Some(Packet { header, bytes: std::mem::take(bytes) });
+            return Some(Packet::new(header, std::mem::take(bytes)));
         }
         let first = bytes.split_to(self.size.into());
         self.read_number();
-        Some(Packet { header, bytes: first })
+        Some(Packet::new(header, first))
     }
 
     /// How many packets have the numbers from `seq` on, on a connection that is `sealed` or not: from the first one on, and at most

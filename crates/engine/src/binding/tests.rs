@@ -45,60 +45,64 @@ fn what_was_bound_is_acknowledged_in_time_though_nobody_answers() {
     panic!("no message of 1,000 was bound");
 }
 
-/// Over real sockets, by which packets of a stream come together. What finds no room stays to be read, and a short last packet comes
-/// with those before it.
+/// Over real sockets, by which packets of a stream come together, or large ones alone. What finds no room stays to be read, and a short last
+/// packet comes with those before it.
 #[test]
 fn bytes_of_a_stream_that_come_together_go_to_who_waits_for_them() {
     let bind = "127.0.0.1:0".parse().unwrap();
     let open = || Engine::open(Settings { bind, ..Settings::default() }).expect("an engine");
-    let (here, there) = (open(), open());
-    if !here.core().port(0).info.gro || !there.core().port(0).info.gso {
-        return weft_skip::skipped!(
-            "this kernel has no UDP_SEGMENT or UDP_GRO, so packets may come one by one"
-        );
-    }
-    let config = || Config { probe_mtu: false, ..Config::new(Service::Stream, 1_444) };
-    let listening = there.listen(Some(Number::ECHO), config(), Gather::Off).unwrap();
-    let target = Target { node: None, at: Some(there.underlay()), port: Number::ECHO };
-    let reads = here.connect(target, None, config(), Gather::Off).unwrap();
-    assert!(here.wait(&reads, Interest::Connected, Some(here.now() + LIMIT)));
-    assert!(there.wait_accept(&listening, Some(there.now() + LIMIT)));
-    let writes = there.accept(&listening).unwrap();
+    let cases: [(u16, usize, &[usize]); 2] =
+        [(1_444, 40_000, &[100_000, 4_000]), (60_000, 130_000, &[100_000])];
+    for (link_mss, room, sizes) in cases {
+        let (here, there) = (open(), open());
+        if !here.core().port(0).info.gro || !there.core().port(0).info.gso {
+            return weft_skip::skipped!(
+                "this kernel has no UDP_SEGMENT or UDP_GRO, so packets may come one by one"
+            );
+        }
+        let config = || Config { probe_mtu: false, ..Config::new(Service::Stream, link_mss) };
+        let listening = there.listen(Some(Number::ECHO), config(), Gather::Off).unwrap();
+        let target = Target { node: None, at: Some(there.underlay()), port: Number::ECHO };
+        let reads = here.connect(target, None, config(), Gather::Off).unwrap();
+        assert!(here.wait(&reads, Interest::Connected, Some(here.now() + LIMIT)));
+        assert!(there.wait_accept(&listening, Some(there.now() + LIMIT)));
+        let writes = there.accept(&listening).unwrap();
 
-    let (core, port, until) = (here.core(), here.core().port(0), here.now() + LIMIT);
-    let mut buffer = vec![0; 40_000];
-    for size in [100_000, 4_000] {
-        let sent: Vec<u8> = (0..=250).cycle().take(size).collect();
-        // A thread of the engine may be there first, or send something behind what was read.
-        let (mut most, mut was_read) = (0, false);
-        while most < size.min(20_000) || !was_read {
-            let (mut written, mut got) = (0, Vec::new());
-            while got.len() < size {
-                assert!(
-                    here.now() < until,
-                    "{most} of {size} bytes came to the buffer at a time; known to be read: {was_read}"
-                );
-                match there.send(&writes, &sent[written..]) {
-                    Ok(len) => written += len,
-                    Err(error) => assert_eq!(error, SendError::WouldBlock),
+        let (core, port, until) = (here.core(), here.core().port(0), here.now() + LIMIT);
+        let mut buffer = vec![0; room];
+        for &size in sizes {
+            let sent: Vec<u8> = (0..=250).cycle().take(size).collect();
+            // A thread of the engine may be there first, or send something behind what was read.
+            let (mut most, mut was_read) = (0, false);
+            while most < size.min(20_000) || !was_read {
+                let (mut written, mut got) = (0, Vec::new());
+                while got.len() < size {
+                    assert!(
+                        here.now() < until,
+                        "{most} of {size} bytes came to the buffer at a time, in packets of {link_mss}; known to be read: {was_read}"
+                    );
+                    match there.send(&writes, &sent[written..]) {
+                        Ok(len) => written += len,
+                        Err(error) => assert_eq!(error, SendError::WouldBlock),
+                    }
+                    let now = clock::now();
+                    let (_, bound) = Buffer::new(&mut buffer)
+                        .bind(&reads, |binding| core.try_turn_for(port, binding, Runner::User, now));
+                    if let Some(received) = bound {
+                        most = most.max(received.len);
+                        got.extend_from_slice(&buffer[..received.len]);
+                        let live = reads.look();
+                        was_read |= live.has_read;
+                        assert_eq!(reads.is_ready(Interest::Readable), live.connection.is_readable());
+                        continue;
+                    }
+                    match here.recv(&reads, &mut buffer) {
+                        Ok(received) => got.extend_from_slice(&buffer[..received.len]),
+                        Err(error) => assert_eq!(error, RecvError::WouldBlock),
+                    }
                 }
-                let now = clock::now();
-                let (_, bound) = Buffer::new(&mut buffer)
-                    .bind(&reads, |binding| core.try_turn_for(port, binding, Runner::User, now));
-                if let Some(received) = bound {
-                    most = most.max(received.len);
-                    got.extend_from_slice(&buffer[..received.len]);
-                    let live = reads.look();
-                    was_read |= live.has_read;
-                    assert_eq!(reads.is_ready(Interest::Readable), live.connection.is_readable());
-                    continue;
-                }
-                match here.recv(&reads, &mut buffer) {
-                    Ok(received) => got.extend_from_slice(&buffer[..received.len]),
-                    Err(error) => assert_eq!(error, RecvError::WouldBlock),
-                }
+                assert!(got == sent, "other bytes than were sent");
             }
-            assert!(got == sent, "other bytes than were sent");
         }
     }
 }

@@ -44,6 +44,7 @@ use crate::stats::{Stats, Verdicts};
 use crate::timers::{Timer, Timers};
 use third::Third;
 
+pub use train::PLACED_BYTES_MIN;
 pub use transmit::{INLINE_BYTES, Transmit};
 
 /// Something the user of a connection waits for.

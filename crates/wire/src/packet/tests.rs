@@ -150,3 +150,29 @@ fn an_echo_gives_back_the_number_it_refuses() {
 fn a_packet_is_small() {
     assert!(size_of::<Packet>() <= 80, "{}", size_of::<Packet>());
 }
+
+/// [CDP-SEAL-3] Data may be copied in the pass that the checksum takes; what is damaged has another number, and is copied all the same.
+#[test]
+fn data_is_copied_as_the_number_is_told() {
+    let header = header(Kind::Data);
+    let data: Vec<u8> = (0..=255).cycle().take(20_000).collect();
+    for sealed in [false, true] {
+        let mut bytes = emit::data_head(&header, &data, sealed).to_vec();
+        bytes.extend_from_slice(&data);
+        let packet = check(&bytes).unwrap();
+        let mut to = vec![0; data.len()];
+        let mut copied = packet.clone();
+        assert_eq!(copied.copy_data(sealed, &mut to), header.seq, "sealed: {sealed}");
+        assert!(to == data);
+        assert_eq!(copied.seq(sealed), header.seq, "it is known");
+        assert_eq!(copied.bytes(), packet.bytes());
+        let mut elsewhere = [0; 100];
+        assert_eq!(packet.clone().copy_data(sealed, &mut elsewhere), header.seq);
+        assert_eq!(elsewhere, [0; 100], "no room for all");
+
+        *bytes.last_mut().unwrap() ^= 1;
+        let mut damaged = check(&bytes).unwrap();
+        assert_eq!(damaged.copy_data(sealed, &mut to) != header.seq, sealed, "sealed: {sealed}");
+        assert_eq!(damaged.seq(sealed) != header.seq, sealed);
+    }
+}
