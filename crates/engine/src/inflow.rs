@@ -30,7 +30,7 @@ const DOZE_MORE: Duration = Duration::from_micros(25);
 const GATHER_BYTES: u64 = 256 << 10;
 const GATHER_PACKETS: u64 = 192;
 /// What comes in one doze fills this part of the kernel's buffer at most; the rest is for what comes while that is worked off.
-const BUFFER_PART: u64 = 4;
+const BUFFER_PART: u64 = 6;
 /// Bytes of a turn that takes large packets, or a flood of packets that come one by one: more would have left the second cache before
 /// its reader copies the last of them (decision 0071).
 const TURN_BYTES: u64 = 256 << 10;

@@ -45,14 +45,14 @@ fn few_large_packets_are_no_flood() {
 #[test]
 fn nobody_dozes_where_what_comes_meanwhile_fills_more_than_a_part_of_the_buffer() {
     let bytes_per_ms = 2_200_000;
-    for (buffer_bytes, is_flood) in [(440_000, true), (439_990, false)] {
+    for (buffer_bytes, is_flood) in [(660_000, true), (659_990, false)] {
         let inflow = Inflow::new(buffer_bytes);
         let arrived = Arrived { packets: 1_500, pieces: 50, bytes: bytes_per_ms };
         let is_short_of_room = inflow.note(&mut Window::new(AT), arrived, AT + WINDOW) == Some(false);
         assert_eq!((inflow.is_flooded(), is_short_of_room), (is_flood, !is_flood), "{buffer_bytes} bytes");
-        inflow.set_buffer_bytes(440_000);
+        inflow.set_buffer_bytes(660_000);
         assert_eq!(inflow.note(&mut Window::new(AT), arrived, AT + WINDOW), None, "it just has");
-        inflow.set_buffer_bytes(4 * 440_000);
+        inflow.set_buffer_bytes(4 * 660_000);
         assert_eq!(inflow.note(&mut Window::new(AT), arrived, AT + WINDOW), Some(true));
         assert!(inflow.is_flooded());
     }
@@ -117,10 +117,10 @@ fn a_doze_is_as_long_as_what_comes_meanwhile_fits_cache_and_buffer() {
     assert_eq!(doze(BUFFER_BYTES, 2_560, 2_560), 75, "by packets");
     assert_eq!(doze(BUFFER_BYTES, 500, 4_096 << 10), 62, "by bytes");
     assert_eq!(doze(BUFFER_BYTES, 5_000, 8 << 20), 50, "the shortest");
-    assert_eq!(doze(416 << 10, 1_040, 1_248), 75, "by packets of the buffer");
-    assert_eq!(doze(416 << 10, 160, 1_040 << 10), 75, "by bytes of the buffer");
-    assert_eq!(doze(416 << 10, 1_400, 2_000_000), 50, "the shortest, of a buffer full in 53");
-    assert_eq!(doze(2 << 20, 500, 4_096 << 10), 62, "by bytes, of a buffer full in 125");
+    assert_eq!(doze(416 << 10, 690, 828), 75, "by packets of the buffer");
+    assert_eq!(doze(416 << 10, 160, 709_970), 75, "by bytes of the buffer");
+    assert_eq!(doze(416 << 10, 1_300, 1_339_000), 50, "the shortest, of a buffer full in 53");
+    assert_eq!(doze(3 << 20, 500, 4_096 << 10), 62, "by bytes, of a buffer full in 125");
     assert_eq!(doze(0, 160, 230_000), 50, "no buffer to speak of");
 }
 
