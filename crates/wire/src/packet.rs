@@ -199,7 +199,8 @@ impl Packet {
     /// known then. `to` has as many bytes as the segment; elsewhere nothing is copied.
     #[must_use]
     pub fn copy_data(&mut self, sealed: bool, to: &mut [u8]) -> Seq {
-        if self.payload_len() == to.len()
+        if !to.is_empty()
+            && self.payload_len() == to.len()
             && let Some((head, data)) = self.bytes.split_first_chunk()
         {
             let words = Words::read(head);
