@@ -29,11 +29,13 @@ const DOZE_MORE: Duration = Duration::from_micros(25);
 /// What comes in one doze, unless that is the shortest.
 const GATHER_BYTES: u64 = 256 << 10;
 const GATHER_PACKETS: u64 = 192;
-/// What comes in one doze fills this part of the kernel's buffer at most; the rest is for what comes while that is worked off.
+/// What comes in one doze fills this part of the kernel's buffer at most; the rest is for what comes while that is worked off
+/// (decision 0073).
 const BUFFER_PART: u64 = 6;
 /// Bytes of a turn that takes large packets, or a flood of packets that come one by one: more would have left the second cache before
 /// its reader copies the last of them (decision 0071).
 const TURN_BYTES: u64 = 256 << 10;
+/// The fewest packets of such a turn.
 const TURN_PACKETS_MIN: usize = 4;
 /// Bytes of its buffer that the kernel counts for a small packet, about; for a full one, with MTU 1500, 1.6 times its data.
 const PACKET_COUNTS: u64 = 1 << 10;
