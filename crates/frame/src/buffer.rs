@@ -24,27 +24,20 @@ impl FrameBuffer {
         Self { memory: (bytes > 0).then(|| Memory::zeroed(bytes)), len: 0, frozen: 0 }
     }
 
-    /// The same in whole pages of its own, for large packets that the system takes from where they lie: nobody else's
-    /// bytes come to lie in pages that it may still read. Where it gives no pages, or 4,096 buffers have some, they are as in any other.
-    #[must_use]
-    pub fn with_pages(bytes: usize) -> Self {
-        let pages = (bytes > 0).then(|| Memory::of_pages(bytes)).flatten();
-        pages.map_or_else(
-            || Self::with_capacity(bytes),
-            |pages| Self { memory: Some(pages), len: 0, frozen: 0 },
-        )
+    pub(crate) fn of(memory: Memory) -> Self {
+        Self { memory: Some(memory), len: 0, frozen: 0 }
     }
 
-    /// Whether more than half of the buffers that may have [pages](FrameBuffer::with_pages) at once have some, in all of the process.
-    #[must_use]
-    pub fn are_pages_scarce() -> bool {
-        Memory::are_pages_scarce()
-    }
-
-    /// Whether it has [pages](FrameBuffer::with_pages) of its own.
+    /// Whether it has [pages](crate::Pages) of its own.
     #[must_use]
     pub fn is_pages(&self) -> bool {
         self.memory.as_ref().is_some_and(Memory::is_pages)
+    }
+
+    /// Whether both have such pages, and the system gets those of neither back before those of the other.
+    #[must_use]
+    pub fn shares_pages(&self, other: &Self) -> bool {
+        self.memory.as_ref().zip(other.memory.as_ref()).is_some_and(|(one, other)| one.shares_pages(other))
     }
 
     /// Bytes that there is room for in all.

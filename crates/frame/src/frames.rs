@@ -43,7 +43,7 @@ impl Frames {
         is_next
     }
 
-    /// Whether they lie in [pages](crate::FrameBuffer::with_pages) that hold nothing else.
+    /// Whether they lie in [pages](crate::Pages) that hold nothing else.
     #[must_use]
     pub fn is_pages(&self) -> bool {
         self.memory.is_pages()

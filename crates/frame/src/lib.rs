@@ -25,6 +25,8 @@
 mod buffer;
 mod frames;
 mod memory;
+mod pages;
 
 pub use buffer::FrameBuffer;
 pub use frames::{Frames, FramesRef};
+pub use pages::Pages;

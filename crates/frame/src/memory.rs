@@ -4,13 +4,9 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::Range;
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
-use memmap2::{MmapOptions, MmapRaw};
-
-/// Memories of pages that there are at once: the system gives a process 65,530 pieces of address space, and others want some.
-const OF_PAGES_MAX: usize = 4_096;
-static OF_PAGES: AtomicUsize = AtomicUsize::new(0);
+use crate::pages::Slab;
 
 /// Memory of so many bytes begins at a cache line, so that packets that end at one are written and read by whole lines. Smaller pieces would
 /// take more from the heap than they have.
@@ -25,8 +21,8 @@ pub(crate) struct Memory(Arc<Place>);
 struct Place {
     start: *mut u8,
     len: usize,
-    /// What gives them back, unless they are of the heap.
-    pages: Option<MmapRaw>,
+    /// What they are a part of, unless they are of the heap.
+    slab: Option<Arc<Slab>>,
 }
 
 // SAFETY: it owns the bytes, and who reads or writes them keeps readers and the writer apart; see `Memory::bytes` and
@@ -44,9 +40,7 @@ fn heap_layout(len: usize) -> Layout {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if self.pages.is_some() {
-            OF_PAGES.fetch_sub(1, Ordering::Relaxed);
-        } else {
+        if self.slab.is_none() {
             // SAFETY: they were allocated with this layout, and this is the last that knows of them.
             unsafe { dealloc(self.start, heap_layout(self.len)) };
         }
@@ -64,26 +58,23 @@ impl Memory {
         if start.is_null() {
             handle_alloc_error(layout);
         }
-        Self(Arc::new(Place { start, len, pages: None }))
+        Self(Arc::new(Place { start, len, slab: None }))
     }
 
-    /// Whole pages that hold nothing else, now or later: they go back to the system, which keeps them as they are for all who still read
-    /// them.
-    pub(crate) fn of_pages(len: usize) -> Option<Self> {
-        if OF_PAGES.load(Ordering::Relaxed) >= OF_PAGES_MAX {
-            return None;
-        }
-        let pages = MmapRaw::from(MmapOptions::new().len(len).populate().map_anon().ok()?);
-        OF_PAGES.fetch_add(1, Ordering::Relaxed);
-        Some(Self(Arc::new(Place { start: pages.as_mut_ptr(), len, pages: Some(pages) })))
-    }
-
-    pub(crate) fn are_pages_scarce() -> bool {
-        OF_PAGES.load(Ordering::Relaxed) > OF_PAGES_MAX / 2
+    /// The bytes of `slab` in this range, which nothing else is ever made of.
+    pub(crate) fn of_pages(slab: Arc<Slab>, range: Range<usize>) -> Self {
+        let start = slab.start().wrapping_add(range.start);
+        Self(Arc::new(Place { start, len: range.len(), slab: Some(slab) }))
     }
 
     pub(crate) fn is_pages(&self) -> bool {
-        self.0.pages.is_some()
+        self.0.slab.is_some()
+    }
+
+    /// Whether both lie in pages that go back to the system at the same time.
+    pub(crate) fn shares_pages(&self, other: &Self) -> bool {
+        let slabs = self.0.slab.as_ref().zip(other.0.slab.as_ref());
+        slabs.is_some_and(|(one, other)| Arc::ptr_eq(one, other))
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 mod ends;
 
-use weft_frame::FrameBuffer;
+use weft_frame::Pages;
 use weft_link::{Link, RecvBatch, SendBatch, Udp, UdpOptions};
 
 use ends::{End, packets, ping_pong};
@@ -73,7 +73,7 @@ fn large_packets_in_pages_of_their_own_are_copied_or_left_there_for_who_receives
         let (mut here, mut there) = (End::new(home), End::new(home));
         ping_pong(&mut here, &mut there, 100);
         let (to, from) = (there.address(&here), here.address(&there));
-        let mut buffer = FrameBuffer::with_pages(65_507);
+        let mut buffer = Pages::default().buffer(65_507);
         let (mut sent, mut large) = (0, 0);
         // a round of either way: 256 packets each
         while large < 512 {

@@ -121,45 +121,6 @@ fn readers_and_the_writer_keep_apart() {
 }
 
 #[test]
-fn pages_are_filled_as_any_other_memory_and_begin_where_a_page_does() {
-    let mut buffer = FrameBuffer::with_pages(40_000);
-    assert_eq!((buffer.capacity(), buffer.get(0..0).as_ptr().addr() % 4096), (40_000, 0));
-    let start = buffer.skip(4);
-    buffer.put(&[1; 30_000]);
-    buffer.write(start, b"head");
-    buffer.freeze(30_004);
-    let frames = buffer.frames(0..30_004).to_frames();
-    let copy = buffer.clone();
-    drop(buffer);
-    assert!(frames.is_pages() && &frames[..4] == b"head" && frames[4..].iter().all(|&byte| byte == 1));
-    assert_eq!(copy.get(0..30_004), &frames[..]);
-    assert_eq!(FrameBuffer::with_pages(0).capacity(), 0);
-    drop(frames);
-
-    let of_pages = |buffers: Vec<FrameBuffer>| {
-        let is_pages = |mut buffer: FrameBuffer| {
-            buffer.put(&[1]);
-            buffer.freeze(1);
-            buffer.frames(0..1).to_frames().is_pages()
-        };
-        buffers.into_iter().map(is_pages).filter(|&is| is).count()
-    };
-    for _ in 0..2 {
-        let half: Vec<_> = (0..2_048).map(|_| FrameBuffer::with_pages(1)).collect();
-        assert!(!FrameBuffer::are_pages_scarce());
-        let more = FrameBuffer::with_pages(1);
-        assert!(FrameBuffer::are_pages_scarce());
-        drop((half, more));
-        let buffers = (0..5_000).map(|_| FrameBuffer::with_pages(1)).collect();
-        assert_eq!(
-            of_pages(buffers),
-            4_096,
-            "other programs need address space too, and what is gone counts no more"
-        );
-    }
-}
-
-#[test]
 fn what_is_filled_by_its_user_lies_behind_the_rest_and_what_is_frozen_stays() {
     let mut buffer = filled(b"headbody", 8);
     let frames = buffer.frames(0..8).to_frames();

@@ -102,7 +102,7 @@ mod tests {
     use std::os::fd::AsFd;
     use std::time::Duration;
 
-    use weft_frame::{FrameBuffer, Frames};
+    use weft_frame::{FrameBuffer, Frames, Pages};
 
     use super::*;
 
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_large_packet_arrives_as_it_is_and_its_memory_may_go_before() {
         let ((from, to), splice) = (pair(), Splice::default());
-        let mut buffer = FrameBuffer::with_pages(65_507);
+        let mut buffer = Pages::default().buffer(65_507);
         let large = packet(&mut buffer, 65_507, 7);
         assert!(large.is_pages());
         if !splice.send(from.as_fd(), &large).unwrap() {
@@ -139,23 +139,23 @@ mod tests {
 
     #[test]
     fn a_small_packet_and_one_in_too_many_pages_are_left_to_be_copied() {
-        let mut buffer = FrameBuffer::with_pages(128 << 10);
+        let mut buffer = Pages::default().buffer(128 << 10);
         assert!(!Splice::takes(&packet(&mut buffer, BYTES_MIN - 1, 1)));
         assert!(!Splice::takes(&packet(&mut buffer, 65_507, 2)), "it begins at the end of a page");
-        assert!(Splice::takes(&packet(&mut FrameBuffer::with_pages(65_507), 65_507, 3)));
+        assert!(Splice::takes(&packet(&mut Pages::default().buffer(65_507), 65_507, 3)));
     }
 
     #[test]
     fn after_an_error_of_the_socket_the_next_packet_is_not_behind_the_one_that_failed() {
         let ((from, to), splice) = (pair(), Splice::default());
-        let mut buffer = FrameBuffer::with_pages(65_507);
+        let mut buffer = Pages::default().buffer(65_507);
         let large = packet(&mut buffer, 65_507, 7);
         let lone = UdpSocket::bind("127.0.0.1:0").unwrap();
         match splice.send(lone.as_fd(), &large) {
             Ok(taken) => assert!(!taken && matches!(*splice.0.lock().unwrap(), Pipe::Refused)),
             Err(error) => {
                 assert_eq!(error.raw_os_error(), Some(libc::EDESTADDRREQ));
-                let mut other = FrameBuffer::with_pages(40_000);
+                let mut other = Pages::default().buffer(40_000);
                 assert!(splice.send(from.as_fd(), &packet(&mut other, 40_000, 9)).unwrap());
                 let mut room = vec![0; 70_000];
                 assert_eq!((to.recv(&mut room).unwrap(), room[0], room[39_999]), (40_000, 9, 9));

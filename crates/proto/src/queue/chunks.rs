@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use weft_frame::{FrameBuffer, FramesRef};
+use weft_frame::{FrameBuffer, FramesRef, Pages};
 use weft_wire::{BodySum, HEADER_LEN};
 
 use super::piece::{Piece, narrow};
@@ -18,8 +18,6 @@ const SPENT_MAX: usize = 32;
 /// The same of chunks in pages of their own, also at rest until that was long: to take pages from the system takes longer than to
 /// fill them. As many as a send queue of 4 MiB has.
 const SPENT_PAGES_MAX: usize = 64;
-/// The same at rest where the process has taken many: as many as are in flight.
-const SCARCE_PAGES_MAX: usize = 8;
 /// Packets from this size on lie in pages that hold nothing else, so that the link may leave them there for who receives them, if they
 /// are sealed: a copy that comes late, of a packet that was acknowledged, is read while the pages are filled anew.
 const PAGED_BYTES: usize = 32 << 10;
@@ -58,6 +56,8 @@ struct Others {
     full: VecDeque<Full>,
     /// Those whose packets are acknowledged; the link may still hold some.
     spent: Vec<FrameBuffer>,
+    /// Where those in pages come from.
+    pages: Pages,
 }
 
 impl Others {
@@ -69,15 +69,25 @@ impl Others {
         self.spent.push(chunk);
     }
 
-    /// What is kept at rest, so many chunks at most.
-    fn rest(mut self: Box<Self>, most: usize) -> Option<Box<Self>> {
+    /// What is kept at rest: pages, and where the process has taken many no more than go back to the system together.
+    fn rest(mut self: Box<Self>, are_scarce: bool) -> Option<Box<Self>> {
         self.full.clear();
         self.spent.retain(FrameBuffer::is_pages);
-        self.spent.truncate(most);
-        (!self.spent.is_empty()).then_some(self)
+        if are_scarce {
+            self.pages = Pages::default();
+            let last = self.spent.pop()?;
+            self.spent.retain(|chunk| chunk.shares_pages(&last));
+            self.spent.push(last);
+        }
+        (!self.spent.is_empty() || !self.pages.is_empty()).then_some(self)
     }
 
-    /// One of `bytes`; where there should be pages, one that has some.
+    /// One of `bytes`, in pages if there are any.
+    fn in_pages(&mut self, bytes: usize) -> FrameBuffer {
+        self.reclaim(bytes, true).unwrap_or_else(|| self.pages.buffer(bytes))
+    }
+
+    /// One of `bytes` that was used before; where there should be pages, one that has some.
     fn reclaim(&mut self, bytes: usize, in_pages: bool) -> Option<FrameBuffer> {
         let fits = |chunk: &FrameBuffer| chunk.capacity() == bytes && (chunk.is_pages() || !in_pages);
         let at = self.spent.iter_mut().rposition(|chunk| fits(chunk) && chunk.try_clear())?;
@@ -248,9 +258,13 @@ impl Chunks {
         let size = wanted.max(2 * self.bytes as usize).max(CHUNK_BYTES_MIN);
         let size = if size < packet { size } else { (size / packet).min(most) * packet };
         self.bytes = narrow(size);
-        let again = self.others.as_mut().and_then(|others| others.reclaim(size, in_pages));
-        let anew = if in_pages { FrameBuffer::with_pages } else { FrameBuffer::with_capacity };
-        self.fill(again.unwrap_or_else(|| anew(size)));
+        let chunk = if in_pages {
+            self.others.get_or_insert_default().in_pages(size)
+        } else {
+            let again = self.others.as_mut().and_then(|others| others.reclaim(size, false));
+            again.unwrap_or_else(|| FrameBuffer::with_capacity(size))
+        };
+        self.fill(chunk);
     }
 
     /// From now on `chunk` is filled.
@@ -294,8 +308,7 @@ impl Chunks {
         if !self.tail.try_clear() {
             self.tail = FrameBuffer::default();
         }
-        let most = if FrameBuffer::are_pages_scarce() { SCARCE_PAGES_MAX } else { SPENT_PAGES_MAX };
-        self.others = self.others.take().and_then(|others| others.rest(most));
+        self.others = self.others.take().and_then(|others| others.rest(Pages::are_scarce()));
     }
 
     /// The rest was long: all memory goes back.

@@ -176,8 +176,13 @@ fn a_rest_leaves_pages_until_it_is_long() {
     chunks.release(chunks.tail_number());
     chunks.rest();
     assert_eq!(chunks.pages(), SPENT_PAGES_MAX + 1);
-    chunks.others = chunks.others.take().and_then(|others| others.rest(SCARCE_PAGES_MAX));
-    assert_eq!(chunks.pages(), SCARCE_PAGES_MAX + 1);
+    let of_all = |chunks: &Chunks| {
+        let spent = &chunks.others.as_ref().unwrap().spent;
+        spent.iter().all(|chunk| chunk.shares_pages(&spent[0]))
+    };
+    assert!(!of_all(&chunks));
+    chunks.others = chunks.others.take().and_then(|others| others.rest(true));
+    assert!((2..SPENT_PAGES_MAX).contains(&chunks.pages()) && of_all(&chunks));
     chunks.forget();
     assert_eq!((chunks.pages(), chunks.capacity()), (0, 0));
 }
