@@ -21,7 +21,8 @@ const SPENT_PAGES_MAX: usize = 64;
 /// Packets from this size on lie in pages that hold nothing else, so that the link may leave them there for who receives them, if they
 /// are sealed: a copy that comes late, of a packet that was acknowledged, is read while the pages are filled anew.
 const PAGED_BYTES: usize = 32 << 10;
-/// Bytes that come at once from which on they do: a connection with small messages does not hold pages for a large packet.
+/// Bytes that come at once from which on they do. Of fewer there must have been enough to fill half a packet before (decision 0075): a
+/// connection that says little does not hold pages for a large packet.
 const PAGED_COMING: usize = 4 << 10;
 /// The chunk from which on they do, 16 MiB where all are large: to take pages and to give them back takes thirty times as long as to fill
 /// them, so it is for those that are used many times (decision 0067); tests have few.
@@ -249,13 +250,14 @@ impl Chunks {
     fn begin(&mut self, rest: usize, coming: usize, mss: usize) {
         let packet = HEADER_LEN + mss;
         let most = (CHUNK_BYTES / packet).max(1);
+        let doubled = 2 * self.bytes as usize;
         let in_pages = packet >= PAGED_BYTES
-            && coming >= PAGED_COMING
+            && (coming >= PAGED_COMING || doubled >= packet)
             && self.is_sealed
             && self.tail_number() >= PAGED_FROM;
         let is_part = rest < mss && !in_pages;
         let wanted = if is_part { HEADER_LEN + rest } else { rest.div_ceil(mss).max(1) * packet };
-        let size = wanted.max(2 * self.bytes as usize).max(CHUNK_BYTES_MIN);
+        let size = wanted.max(doubled).max(CHUNK_BYTES_MIN);
         let size = if size < packet { size } else { (size / packet).min(most) * packet };
         self.bytes = narrow(size);
         let chunk = if in_pages {

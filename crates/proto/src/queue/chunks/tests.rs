@@ -52,7 +52,7 @@ fn large_packets_lie_in_pages_if_they_are_sealed() {
     for (mss, coming, is_sealed, are_pages) in [
         (60_000, 60_000, true, true),
         (60_000, 60_000, false, false),
-        (60_000, 1_000, true, false),
+        (60_000, 1_000, true, true),
         (9_000, 9_000, true, false),
     ] {
         let mut chunks = Chunks::default();
@@ -69,6 +69,30 @@ fn large_packets_lie_in_pages_if_they_are_sealed() {
         let frames = chunks.frame(frame).unwrap().to_frames();
         assert_eq!(frames.is_pages(), are_pages, "{coming} for {mss} bytes, sealed: {is_sealed}");
     }
+}
+
+/// Small sends fill large packets, and so pages, as long as there are many of them.
+#[test]
+fn who_says_little_holds_no_pages() {
+    let mut chunks = Chunks::default();
+    chunks.set_sealed(true);
+    let put = |chunks: &mut Chunks, bytes: usize| {
+        chunks.reserve(bytes, bytes, bytes, 60_000);
+        chunks.put(&vec![1; bytes]);
+    };
+    (0..=PAGED_FROM).for_each(|_| put(&mut chunks, 60_000));
+    chunks.release(chunks.tail_number());
+    chunks.rest();
+    chunks.forget();
+    let are_pages: Vec<bool> = (0..200)
+        .map(|_| {
+            put(&mut chunks, 1_000);
+            chunks.tail.is_pages()
+        })
+        .collect();
+    let first = are_pages.iter().position(|&is| is).unwrap();
+    assert!((55..100).contains(&first), "from the {first}th message on");
+    assert!(are_pages[first..].iter().all(|&is| is));
 }
 
 #[test]
