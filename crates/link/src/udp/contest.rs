@@ -11,8 +11,12 @@ const ROUND_PACKETS: u32 = 256;
 const SETTLING_PACKETS: u32 = 64;
 /// Rounds of a contest, in turns: of each way the quickest counts, so that neither a pause nor another program decides.
 const CONTEST_ROUNDS: u32 = 6;
-/// Rounds from the beginning of a contest to that of the next: at 64 KiB a packet 16 GiB, of which the slower way has 48 MiB.
-const CYCLE_ROUNDS: u32 = 1_024;
+/// Rounds from the beginning of a contest to that of the next: at 64 KiB a packet 8 GiB, of which the slower way has 48 MiB.
+const CYCLE_ROUNDS: u32 = 512;
+/// The same where the ways were about as fast, or are compared for the first time: half a gibibyte.
+const SHORT_CYCLE_ROUNDS: u32 = 32;
+/// The slower way took that many hundredths of the other's time, or less.
+const ABOUT_AS_FAST_PERCENT: u64 = 115;
 
 /// How the next packet goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +31,9 @@ pub(super) struct Contest {
     /// Packets of this round, and rounds of this cycle.
     packets: u32,
     rounds: u32,
+    /// Rounds of this cycle in all, which is short until its contest is over.
+    cycle_rounds: u32,
+    was_contested: bool,
     way: Way,
     /// When the time of this round began, in nanoseconds.
     since: u64,
@@ -37,11 +44,25 @@ pub(super) struct Contest {
 
 impl Default for Contest {
     fn default() -> Self {
-        Self { packets: 0, rounds: 0, way: Way::Copied, since: 0, copied: u64::MAX, spliced: u64::MAX }
+        Self {
+            packets: 0,
+            rounds: 0,
+            cycle_rounds: SHORT_CYCLE_ROUNDS,
+            was_contested: false,
+            way: Way::Copied,
+            since: 0,
+            copied: u64::MAX,
+            spliced: u64::MAX,
+        }
     }
 }
 
 impl Contest {
+    /// The ways were compared before.
+    fn again() -> Self {
+        Self { was_contested: true, ..Self::default() }
+    }
+
     /// The way of the next packet; `now` tells the time in nanoseconds, and is asked twice a round of a contest.
     #[inline]
     pub(super) fn next(&mut self, now: impl FnOnce() -> u64) -> Way {
@@ -66,12 +87,21 @@ impl Contest {
         }
         self.packets = 0;
         self.rounds += 1;
-        if self.rounds == CYCLE_ROUNDS {
-            *self = Self::default();
+        if self.rounds == self.cycle_rounds {
+            *self = Self::again();
         } else if self.rounds < CONTEST_ROUNDS {
             self.way = if self.rounds.is_multiple_of(2) { Way::Copied } else { Way::Spliced };
         } else if self.rounds == CONTEST_ROUNDS {
-            self.way = if self.spliced < self.copied { Way::Spliced } else { Way::Copied };
+            self.decide();
+        }
+    }
+
+    fn decide(&mut self) {
+        self.way = if self.spliced < self.copied { Way::Spliced } else { Way::Copied };
+        let (least, most) = (self.spliced.min(self.copied), self.spliced.max(self.copied));
+        let is_clear = most > least.saturating_mul(ABOUT_AS_FAST_PERCENT) / 100;
+        if is_clear && self.was_contested {
+            self.cycle_rounds = CYCLE_ROUNDS;
         }
     }
 }
@@ -108,28 +138,44 @@ mod tests {
 
     #[test]
     fn the_faster_way_has_all_rounds_but_those_of_the_contest() {
-        let rounds = CYCLE_ROUNDS as usize;
-        let fast_copies = ways(CYCLE_ROUNDS, |_, way| cost(way, 7, 8));
-        assert_eq!(spliced(&fast_copies), 3);
-        let slow_copies = ways(CYCLE_ROUNDS, |_, way| cost(way, 8, 7));
-        assert_eq!(spliced(&slow_copies), rounds - 3);
+        let rounds = SHORT_CYCLE_ROUNDS + CYCLE_ROUNDS;
+        let fast_copies = ways(rounds, |_, way| cost(way, 5, 8));
+        assert_eq!(spliced(&fast_copies), 2 * 3);
+        let slow_copies = ways(rounds, |_, way| cost(way, 8, 5));
+        assert_eq!(spliced(&slow_copies), rounds as usize - 2 * 3);
         let contest = slow_copies[..CONTEST_ROUNDS as usize].as_chunks().0;
         assert!(contest.iter().all(|pair| *pair == [Way::Copied, Way::Spliced]), "in turns, copies first");
     }
 
     #[test]
+    fn ways_that_are_about_as_fast_are_compared_again_soon() {
+        let cycles = 4;
+        let rounds = ways(cycles * SHORT_CYCLE_ROUNDS, |_, way| cost(way, 100, 110));
+        assert_eq!(spliced(&rounds), cycles as usize * 3);
+        let other = ways(cycles * SHORT_CYCLE_ROUNDS, |_, way| cost(way, 100, 120));
+        assert_eq!(spliced(&other), 2 * 3);
+    }
+
+    #[test]
     fn a_pause_in_two_rounds_of_the_faster_way_changes_nothing() {
-        let chosen =
-            ways(CYCLE_ROUNDS, |round, way| if [1, 3].contains(&round) { 1_000 } else { cost(way, 8, 7) });
+        let chosen = ways(
+            SHORT_CYCLE_ROUNDS,
+            |round, way| if [1, 3].contains(&round) { 1_000 } else { cost(way, 8, 7) },
+        );
         assert_eq!(chosen[CONTEST_ROUNDS as usize], Way::Spliced);
     }
 
     #[test]
     fn what_has_changed_is_found_out_in_the_next_cycle() {
-        let chosen =
-            ways(2 * CYCLE_ROUNDS, |round, way| if round < 100 { cost(way, 8, 7) } else { cost(way, 7, 16) });
-        assert_eq!(chosen[200], Way::Spliced);
-        assert_eq!(chosen[CYCLE_ROUNDS as usize + 10], Way::Copied);
+        let changed = SHORT_CYCLE_ROUNDS + 100;
+        let chosen = ways(
+            2 * CYCLE_ROUNDS,
+            |round, way| {
+                if round < changed { cost(way, 8, 5) } else { cost(way, 7, 16) }
+            },
+        );
+        assert_eq!(chosen[changed as usize + 100], Way::Spliced);
+        assert_eq!(chosen[(SHORT_CYCLE_ROUNDS + CYCLE_ROUNDS + CONTEST_ROUNDS) as usize], Way::Copied);
     }
 
     #[test]
