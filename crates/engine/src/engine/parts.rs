@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_base::Service;
-use weft_proto::SendError;
+use weft_proto::{Connection, SendError};
 
 use super::Engine;
 use crate::clock;
@@ -14,6 +14,8 @@ use crate::waiters::Interest;
 
 /// A message of more than this leaves in parts of about this size.
 const PART_BYTES: usize = 128 << 10;
+/// The same of the first, where nothing else is under way: the sooner that leaves, the sooner the peer has something to do (decision 0077).
+const FIRST_PART_BYTES: usize = 64 << 10;
 
 /// How long a sender waits for room, if nothing leaves.
 const PATIENCE: Duration = Duration::from_millis(10);
@@ -31,7 +33,7 @@ impl Engine {
         data: &[u8],
         may_wait: impl FnOnce() -> bool,
     ) -> Result<usize, SendError> {
-        if data.len() <= PART_BYTES || slot.service() == Service::Stream {
+        if data.len() <= FIRST_PART_BYTES || slot.service() == Service::Stream {
             return self.send_by(slot, data, |connection, len| connection.send(&data[..len]));
         }
         self.send_parts(slot, data, may_wait().then_some(PATIENCE))
@@ -45,12 +47,18 @@ impl Engine {
         message: &[u8],
         patience: Option<Duration>,
     ) -> Result<usize, SendError> {
-        let held = if patience.is_some() { PART_BYTES } else { message.len() };
-        let sent =
-            self.send_by(slot, message, |connection, _| connection.send_first(message, PART_BYTES, held))?;
+        let held = if patience.is_some() { PART_BYTES.min(message.len()) } else { message.len() };
+        let sent = self.send_by(slot, message, |connection, _| {
+            connection.send_first(message, first_part(connection), held)
+        })?;
         Rest { engine: self, slot, message, sent }.send(patience);
         Ok(message.len())
     }
+}
+
+/// About how many bytes of a long message leave first.
+fn first_part(connection: &Connection) -> usize {
+    if connection.is_all_acknowledged() { FIRST_PART_BYTES } else { PART_BYTES }
 }
 
 /// The rest of a message whose beginning was sent, and which is sent whole whatever happens: also if its fiber unwinds as it waits.

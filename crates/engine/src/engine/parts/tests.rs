@@ -40,6 +40,27 @@ fn a_sender_waits_for_a_silent_peer_only_so_long() {
     assert!(receive(&there, &answers) == message, "other bytes than were sent");
 }
 
+/// The first part is small where the peer has nothing else to do.
+#[test]
+fn a_message_begins_with_less_where_nothing_else_is_under_way() {
+    let Conversation { here, asks, there, answers } = conversation();
+    let message = &message()[..200_000];
+    let sent = {
+        let mut live = asks.lock();
+        assert_eq!(first_part(&live.connection), FIRST_PART_BYTES);
+        let sent = live.connection.send_first(message, FIRST_PART_BYTES, PART_BYTES).expect("room");
+        assert_eq!(first_part(&live.connection), PART_BYTES);
+        sent
+    };
+    assert!((FIRST_PART_BYTES..PART_BYTES).contains(&sent), "{sent} bytes");
+    drop(Rest { engine: &here, slot: &asks, message, sent });
+    assert!(receive(&there, &answers) == message, "other bytes than were sent");
+
+    let short = &message[..=FIRST_PART_BYTES];
+    assert_eq!(here.send_or_wait(&asks, short, || true), Ok(short.len()));
+    assert!(receive(&there, &answers) == short, "other bytes than were sent");
+}
+
 /// Where the peer takes what comes, little of a long message waits at a time: some of it has left, and what waits is what was copied last.
 #[test]
 fn a_sender_that_waits_holds_little() {
