@@ -93,6 +93,13 @@ def pings():
         "ucx": ucx("tag_lat", 64, 20_000),
         "weft": Weft.ping(20000, ["--spin-time", "1s"], []),
     })
+    # Messages of several packets.
+    for size in (4096, 16384, 65536):
+        yield Row(f"ping-{size}", wires.OFFLOADS, [RTT], "tcp", {
+            "tcp": kernel("tcp-ping", "--size", str(size), "--spin"),
+            "ucx": ucx("tag_lat", size, 10_000),
+            "weft": Weft.ping(3000, ["--spin-time", "1s"], [], size=size),
+        })
     yield Row("ping-blocking", wires.OFFLOADS, [RTT], "udp", {
         "tcp": kernel("tcp-ping", "--size", "64"),
         "udp": kernel("udp-ping", "--size", "64"),
