@@ -61,8 +61,11 @@ impl Memory {
         Self(Arc::new(Place { start, len, slab: None }))
     }
 
-    /// The bytes of `slab` in this range, which nothing else is ever made of.
-    pub(crate) fn of_pages(slab: Arc<Slab>, range: Range<usize>) -> Self {
+    /// The bytes of `slab` in this range.
+    ///
+    /// # Safety
+    /// They are there, and nothing else is ever made of any of them.
+    pub(crate) unsafe fn of_pages(slab: Arc<Slab>, range: Range<usize>) -> Self {
         let start = slab.start().wrapping_add(range.start);
         Self(Arc::new(Place { start, len: range.len(), slab: Some(slab) }))
     }

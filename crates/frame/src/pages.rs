@@ -12,8 +12,8 @@ use crate::memory::Memory;
 /// Bytes that are taken from the system at a time: what one entry of the processor's page tables may name as a whole. Who refers to
 /// a few of such pages counts one reference, and every look at what they are finds the same line of memory.
 const SLAB_BYTES: usize = 2 << 20;
-/// What is cut off them begins where an entry of the smallest kind does.
-const PAGE_BYTES: usize = 4 << 10;
+/// What is cut off them begins where a page does, also on systems whose smallest ones are the largest: arm64 has some of 64 KiB.
+const PAGE_BYTES: usize = 64 << 10;
 /// Slabs that a process has at once: 256 MiB. Tests have few.
 const SLABS_MAX: usize = if cfg!(test) { 8 } else { 128 };
 static SLABS: AtomicUsize = AtomicUsize::new(0);
@@ -33,13 +33,6 @@ impl Slab {
         let _ = pages.advise(Advice::HugePage);
         SLABS.fetch_add(1, Ordering::Relaxed);
         Some(Arc::new(Self(MmapRaw::from(pages))))
-    }
-
-    /// So many bytes from `at` on.
-    fn part(self: &Arc<Self>, at: usize, bytes: usize) -> Memory {
-        // What cannot be there at once comes as it is written to.
-        let _ = self.0.advise_range(Advice::PopulateWrite, at, bytes);
-        Memory::of_pages(Arc::clone(self), at..at + bytes)
     }
 
     pub(crate) fn start(&self) -> *mut u8 {
@@ -96,9 +89,13 @@ impl Pages {
         if self.slab.is_none() || size > SLAB_BYTES - self.used {
             (self.slab, self.used) = (Slab::new(), 0);
         }
+        let slab = self.slab.as_ref()?;
         let at = self.used;
         self.used += size;
-        self.slab.as_ref().map(|slab| slab.part(at, bytes))
+        // What cannot be there at once comes as it is written to.
+        let _ = slab.0.advise_range(Advice::PopulateWrite, at, bytes);
+        // SAFETY: there is room, what was cut off before lies before, and nobody else cuts off this slab.
+        Some(unsafe { Memory::of_pages(Arc::clone(slab), at..at + bytes) })
     }
 }
 

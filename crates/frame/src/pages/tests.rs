@@ -13,7 +13,7 @@ fn pages_are_filled_as_any_other_memory_and_begin_where_a_page_does() {
     assert!(pages.is_empty());
     let mut buffer = pages.buffer(40_000);
     assert!(!pages.is_empty());
-    assert_eq!((buffer.capacity(), buffer.get(0..0).as_ptr().addr() % PAGE_BYTES), (40_000, 0));
+    assert_eq!((buffer.capacity(), buffer.get(0..0).as_ptr().addr() % 4096), (40_000, 0));
     let start = buffer.skip(4);
     buffer.put(&[1; 30_000]);
     buffer.write(start, b"head");
