@@ -52,7 +52,7 @@ fn are_more_than(slabs: usize) -> bool {
 
 /// Cuts buffers for large packets, which the system takes from where they lie, off whole pages: nobody else's bytes come to lie in
 /// pages that it may still read. No page is cut off twice. They come from the system 2 MiB at a time, as a huge page where it has
-/// one, and go back when none of those is in use.
+/// one, and go back when none of those is in use (decision 0074).
 ///
 /// A clone begins with none.
 #[derive(Default)]

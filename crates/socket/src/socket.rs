@@ -71,7 +71,7 @@ impl Socket {
 
     /// Sends one message (datagram), or bytes (stream), and returns how many bytes were taken.
     ///
-    /// A message is taken whole or not at all. A blocking socket takes one of more than 128 KiB as it leaves (decision 0070), in the time that
+    /// A message is taken whole or not at all. A blocking socket takes one of more than 64 KiB as it leaves (decisions 0070, 0077), in the time that
     /// the link takes for it, or at once if nothing leaves for 10 ms. A blocking stream takes everything, or less, and at least one byte, if
     /// the send time-out passes or the connection ends meanwhile: then the next call tells why. A non-blocking one takes
     /// what there is room for, at least one byte. What was taken is delivered in order as long as the connection lives.

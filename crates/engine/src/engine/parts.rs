@@ -12,9 +12,10 @@ use crate::progress::Condition;
 use crate::slot::Slot;
 use crate::waiters::Interest;
 
-/// A message of more than this leaves in parts of about this size.
+/// About how many bytes a part of a long message has.
 const PART_BYTES: usize = 128 << 10;
-/// The same of the first, where nothing else is under way: the sooner that leaves, the sooner the peer has something to do (decision 0077).
+/// The same of its first, where nothing else is under way: the sooner that leaves, the sooner the peer has something to do (decision 0077).
+/// A message of more than this is a long one.
 const FIRST_PART_BYTES: usize = 64 << 10;
 
 /// How long a sender waits for room, if nothing leaves.
@@ -58,7 +59,7 @@ impl Engine {
 
 /// About how many bytes of a long message leave first.
 fn first_part(connection: &Connection) -> usize {
-    if connection.is_all_acknowledged() { FIRST_PART_BYTES } else { PART_BYTES }
+    if connection.is_flushed() { FIRST_PART_BYTES } else { PART_BYTES }
 }
 
 /// The rest of a message whose beginning was sent, and which is sent whole whatever happens: also if its fiber unwinds as it waits.

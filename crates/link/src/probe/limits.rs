@@ -6,7 +6,7 @@ use super::{Fact, Verdict};
 
 /// Bytes of socket buffer above which no gain was measured.
 const BUFFER_BYTES: u64 = 4 << 20;
-/// Where the system tells whether it gives huge pages to who does not ask by name.
+/// Where the system tells to whom it gives huge pages.
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 pub(super) fn facts() -> Vec<Fact> {

@@ -1,7 +1,7 @@
 //! Which of two ways to send large packets is the faster one here.
 //!
 //! A packet that is spliced saves a copy and takes counted references to its pages; and its sender writes to memory that another
-//! core has just read. Which costs more differs between processors, and between minutes on one of them (decision 0046). Nothing that
+//! core has just read. Which costs more differs between processors, and between minutes on one of them (decisions 0046, 0076). Nothing that
 //! a process can ask tells, so both are tried in turns, and the rate that packets are taken at decides: what a way costs elsewhere,
 //! at either end, is in it.
 

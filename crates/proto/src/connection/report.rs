@@ -80,12 +80,6 @@ impl Connection {
         (self.sender.queue.bytes(), self.sender.queue.has_full_packet())
     }
 
-    /// Whether nothing that the user has sent waits to leave, or for its acknowledgement.
-    #[must_use]
-    pub fn is_all_acknowledged(&self) -> bool {
-        self.sender.buffered() == 0
-    }
-
     /// Whether data waits for what the peer answers, or for its time: the window, the congestion controller or its pacer holds it back.
     #[must_use]
     pub fn is_held_back(&self) -> bool {

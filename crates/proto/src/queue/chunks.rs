@@ -24,8 +24,8 @@ const PAGED_BYTES: usize = 32 << 10;
 /// Bytes that come at once from which on they do. Of fewer there must have been enough to fill half a packet before (decision 0075): a
 /// connection that says little does not hold pages for a large packet.
 const PAGED_COMING: usize = 4 << 10;
-/// The chunk from which on they do, 16 MiB where all are large: to take pages and to give them back takes thirty times as long as to fill
-/// them, so it is for those that are used many times (decision 0067); tests have few.
+/// The chunk from which on they do, 16 MiB where all are large: to take pages and to give them back takes two to thirty times as long as to
+/// fill them, by their size, so it is for those that are used many times (decisions 0067, 0074); tests have few.
 const PAGED_FROM: u32 = if cfg!(test) { 8 } else { 256 };
 /// Bytes of the largest chunk that is lent; tests lend more than one.
 pub(super) const LENT_MAX: usize = if cfg!(test) { 1 << 10 } else { 1 << 30 };
