@@ -153,6 +153,15 @@ impl Inbox {
         }
     }
 
+    /// Packets of the message that came last, as far as it is not read; `None` if its end has not come.
+    pub(crate) fn latest_packets(&self) -> Option<u32> {
+        let latest = match self.entries.back() {
+            Some(Entry::Assembled { slots, .. }) => *slots,
+            Some(Entry::Packet(_) | Entry::Packets(_) | Entry::Records { .. }) | None => 1,
+        };
+        self.open.is_none().then_some(latest)
+    }
+
     pub(crate) fn is_stream(&self) -> bool {
         self.rules.service == Service::Stream
     }

@@ -32,12 +32,14 @@ pub struct Rtt {
     rto_ns: u64,
     /// A round trip by another path, which stands for SRTT in the wait of a tail before the first sample; or [`NONE`].
     expected_ns: u64,
-    /// What a tail of one number waits for its probe beyond two round trips.
+    /// What a tail waits for its probe beyond two round trips, where its acknowledgement may be delayed.
     probe_margin_ns: u64,
     /// How often the RTO has doubled.
     doublings: u32,
     /// What is known is of another path, and stands in until there is a sample of this one.
     is_stand_in: bool,
+    /// The peer has sent data, and no acknowledgement alone of all that was in flight since: the next may be left to an answer.
+    pub(crate) has_answers: bool,
 }
 
 impl Rtt {
@@ -57,6 +59,7 @@ impl Rtt {
             probe_margin_ns: nanos(ack_delay * 3 / 2),
             doublings: 0,
             is_stand_in: false,
+            has_answers: false,
         }
     }
 
@@ -112,11 +115,12 @@ impl Rtt {
     /// How long a tail waits for its probe, once there is a sample or something in its place; `is_alone` if it is one
     /// number.
     ///
-    /// [CDP-RTX-5] 2·SRTT and a margin: one number may wait for the peer's delayed acknowledgement as well, of several
-    /// the second is answered at once (CDP-ACK-8; RFC 8985, section 7.2).
+    /// [CDP-RTX-5] 2·SRTT and a margin: the acknowledgement of one number may be delayed, and [CDP-ACK-11] that of several left to an
+    /// answer; else the second is acknowledged at once (CDP-ACK-8; RFC 8985, section 7.2).
     #[must_use]
     pub fn probe(&self, is_alone: bool) -> Option<Duration> {
-        let margin_ns = if is_alone { self.probe_margin_ns } else { self.variance_ns * 4 };
+        let margin_ns =
+            if is_alone || self.has_answers { self.probe_margin_ns } else { self.variance_ns * 4 };
         duration(if self.smoothed_ns == NONE { self.expected_ns } else { self.smoothed_ns })
             .map(|srtt| srtt * 2 + Duration::from_nanos(margin_ns.min(self.probe_margin_ns)))
     }

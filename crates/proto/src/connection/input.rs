@@ -212,6 +212,7 @@ impl Connection {
 
     fn handle_data(&mut self, now: Instant, s: weft_base::Seq, place: Place, packet: &mut Packet) {
         let header = packet.header();
+        self.sender.rtt.has_answers = true;
         self.receiver.note_congestion(header.ce);
         self.stats.ce_received += u64::from(header.ce);
         // [CDP-SVC-3] Memory was promised for segments of the size that was announced; those that come with it are as long.

@@ -11,6 +11,7 @@ mod input;
 mod opening;
 mod output;
 mod paths;
+mod question;
 mod report;
 mod reset;
 #[cfg(test)]
@@ -42,6 +43,7 @@ use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::stats::{Stats, Verdicts};
 use crate::timers::{Timer, Timers};
+use question::Question;
 use third::Third;
 
 pub use train::PLACED_BYTES_MIN;
@@ -118,8 +120,23 @@ const ECHOES_MAX: usize = PATHS_MAX as usize + 1;
 /// PINs that wait for an answer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unanswered {
-    since: Option<Instant>,
+    /// When the first was sent, if there is one.
+    first_at: Instant,
     count: u32,
+}
+
+impl Unanswered {
+    /// One was sent.
+    fn note(&mut self, now: Instant) {
+        if self.count == 0 {
+            self.first_at = now;
+        }
+        self.count += 1;
+    }
+
+    fn since(&self) -> Option<Instant> {
+        (self.count > 0).then_some(self.first_at)
+    }
 }
 
 /// The machine of one connection.
@@ -175,6 +192,7 @@ pub struct Connection {
     heard_at: Instant,
     /// The window that the latest packet told, if its acknowledgement is unread: see `answer`.
     unread: Option<u16>,
+    question: Question,
     ended_at: Option<Instant>,
     /// The peer's host said that nobody is there, and nothing was heard since (CDP-ENC-12).
     refused_since: Option<Instant>,
@@ -240,6 +258,7 @@ impl Connection {
             held_fin: false,
             heard_at: now,
             unread: None,
+            question: Question::NONE,
             ended_at: None,
             refused_since: None,
             sent_at: now,

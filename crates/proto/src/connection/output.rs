@@ -42,7 +42,8 @@ impl Connection {
                     return news;
                 }
             }
-            if self.receiver.ack_due() == AckDue::Now
+            if self.receiver.ack_due() >= AckDue::Soon
+                && self.must_acknowledge(now)
                 && let Some(feedback) = self.transmit_feedback(now, head)
             {
                 return Some(feedback);
@@ -205,11 +206,11 @@ impl Connection {
     fn note_pin(&mut self, now: Instant) {
         self.stats.pins_sent += 1;
         self.sent_at = now;
-        self.unanswered.count += 1;
-        let first = *self.unanswered.since.get_or_insert(now);
+        self.unanswered.note(now);
         if self.active && self.state == State::Established {
             // [CDP-KA-4] counted from the first PIN without an answer
-            self.timers.set_if_stopped(Timer::Expiry, first + self.agreed.keep_alive.expiry());
+            self.timers
+                .set_if_stopped(Timer::Expiry, self.unanswered.first_at + self.agreed.keep_alive.expiry());
         }
     }
 

@@ -59,7 +59,7 @@ impl Connection {
     /// Whether an acknowledgement is owed at once, as after a read that opens the window: poll for it.
     #[must_use]
     pub fn has_urgent_output(&self) -> bool {
-        self.receiver.ack_due() == AckDue::Now || self.control.reset.is_some() || self.control.pin
+        self.receiver.ack_due() >= AckDue::Soon || self.control.reset.is_some() || self.control.pin
     }
 
     /// Whether everything sent has been acknowledged.

@@ -95,7 +95,7 @@ impl Connection {
         if !self.sender.is_stuck() {
             return;
         }
-        let silent = self.unanswered.since.is_some_and(|since| now - since >= self.config.give_up_time);
+        let silent = self.unanswered.since().is_some_and(|since| now - since >= self.config.give_up_time);
         if silent && self.unanswered.count >= self.config.give_up_tries {
             self.drop_peer(now, Reason::GAVE_UP, Waited::Acknowledgement);
             return;
@@ -126,7 +126,7 @@ impl Connection {
         if self.state != State::Established {
             return;
         }
-        let since = if self.active { self.unanswered.since.unwrap_or(now) } else { self.heard_at };
+        let since = if self.active { self.unanswered.since().unwrap_or(now) } else { self.heard_at };
         let due = since + self.agreed.keep_alive.expiry();
         if now < due {
             self.timers.set(Timer::Expiry, due);

@@ -9,12 +9,14 @@ use super::Receiver;
 const FAR: usize = limits::SACK_BITS as usize + 1;
 
 /// When the next acknowledgement must go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum AckDue {
     /// None is owed.
     No,
     /// By ACK_DELAY.
     Later,
+    /// At once, but that an answer which is on its way may bring it; what has come decides before anything is sent.
+    Soon,
     /// With the next packet, or alone.
     Now,
 }
@@ -28,8 +30,10 @@ impl Receiver {
     pub(super) fn note_data(&mut self, at_once: bool) {
         self.dat_since_ack += 1;
         // [CDP-ACK-8] every second DAT at once; [CDP-ACK-9] any other within ACK_DELAY
-        if at_once || self.dat_since_ack >= 2 {
+        if at_once {
             self.ack_due = AckDue::Now;
+        } else if self.dat_since_ack >= 2 {
+            self.ack_due = self.ack_due.max(AckDue::Soon);
         } else if self.ack_due == AckDue::No {
             self.ack_due = AckDue::Later;
         }
@@ -43,6 +47,11 @@ impl Receiver {
     /// An acknowledgement must go with the next turn.
     pub(crate) fn request_ack(&mut self) {
         self.ack_due = AckDue::Now;
+    }
+
+    /// What was to be acknowledged [soon](AckDue::Soon) is left to an answer, for ACK_DELAY at most.
+    pub(crate) fn await_answer(&mut self) {
+        self.ack_due = AckDue::Later;
     }
 
     pub(crate) fn ack_due(&self) -> AckDue {

@@ -44,6 +44,7 @@ impl Sender {
             self.flight.mark_held(came_at, piece.offset(), piece.words(), min_rtt, &mut progress);
         }
         if acked.is_report {
+            self.rtt.has_answers &= !self.flight.is_empty();
             self.flight.set_named(acked.far_sack);
         }
         self.measure(now, came_at, &progress);

@@ -1,10 +1,14 @@
 //! What a packet with a number does: whether it is taken, and how it is acknowledged (sections 2 to 9).
 
+use std::time::Duration;
+
 use weft_base::limits;
 use weft_proto::Config;
 use weft_wire::{Header, Kind, Sack, Time, Tlvs};
 
 use crate::peer::{MS, Script, datagrams, kinds, stream};
+
+const US: Duration = Duration::from_micros(1);
 
 /// [CDP-HDR-6] [CDP-SEQ-13] RTX decides nothing, and what is stored for a number is not replaced.
 #[test]
@@ -102,6 +106,78 @@ fn acknowledgements_come_when_they_must() {
     let old = script.data_at(script.seq - 1, true, b"5");
     assert_eq!(kinds(&script.hear(old)), [Kind::Ack], "a duplicate");
     assert_eq!(kinds(&script.say(Kind::Fin)), [Kind::Ack], "a FIN");
+}
+
+/// [CDP-ACK-11] What is answered at once is acknowledged by its answer, or by ACK_DELAY if none comes.
+#[test]
+fn an_answer_acknowledges_its_question() {
+    let config = Config { coalesce: false, ..datagrams() };
+    let mut script = Script::server(&config);
+    // a message of two packets, and what is said to the last
+    let ask = |script: &mut Script| {
+        script.now += MS * 10;
+        script.send(false, b"one ");
+        script.send(true, b"two")
+    };
+    let answer = |script: &mut Script, after| {
+        script.now += after;
+        script.own.recv(&mut [0; 100]).unwrap();
+        script.own.send(b"answer").unwrap();
+        let sent = script.take();
+        script.ack += 1;
+        assert_eq!((kinds(&sent), sent[0].header().ack), (vec![Kind::Data], script.seq.low32()));
+    };
+    assert_eq!(kinds(&ask(&mut script)), [Kind::Ack], "nobody has answered yet");
+    answer(&mut script, US * 200);
+    for _ in 0..3 {
+        assert_eq!(ask(&mut script), []);
+        answer(&mut script, US * 20);
+    }
+    assert_eq!(ask(&mut script), []);
+    let begin = script.now;
+    assert_eq!(kinds(&script.next_timer()), [Kind::Ack], "[CDP-ACK-9] no answer came");
+    assert_eq!(script.now - begin, config.ack_delay);
+    answer(&mut script, US);
+    assert_eq!(kinds(&ask(&mut script)), [Kind::Ack], "and it did not come at once");
+    answer(&mut script, US * 201);
+    assert_eq!(kinds(&ask(&mut script)), [Kind::Ack], "nor did this");
+    answer(&mut script, US);
+    script.send(false, b"one ");
+    assert_eq!(kinds(&script.send(false, b"two ")), [Kind::Ack], "its end has not come");
+    script.send(true, b"three");
+    answer(&mut script, US);
+    script.own.send(b"on its way").unwrap();
+    script.take();
+    assert_eq!(kinds(&ask(&mut script)), [Kind::Ack], "an acknowledgement of ours is waited for");
+}
+
+/// [CDP-ACK-11] [CDP-RTX-5] Who was answered waits with the probe of a tail as for one number alone, until an ACK alone acknowledges all.
+#[test]
+fn a_tail_that_may_be_answered_is_probed_later() {
+    // how long after it was sent the tail of a message of three packets is probed, where the answer takes 20 µs
+    let probed_after = |answer: Kind| {
+        let mut script = Script::client(&datagrams());
+        script.own.send(&[1; 4_000]).unwrap();
+        assert_eq!(script.take().len(), 3);
+        script.ack += 3;
+        script.now += US * 20;
+        if answer == Kind::Data {
+            script.send(true, b"an answer")
+        } else {
+            script.say(answer)
+        };
+        script.own.send(&[1; 4_000]).unwrap();
+        assert_eq!(script.take().len(), 3);
+        let sent_at = script.now;
+        while script.own.stats(script.now).tail_probes == 0 {
+            assert!(script.now - sent_at < MS * 10, "it is never probed");
+            script.next_timer();
+        }
+        script.now - sent_at
+    };
+    let (alone, answered) = (probed_after(Kind::Ack), probed_after(Kind::Data));
+    assert!(alone < US * 100, "{alone:?}");
+    assert!((MS..MS * 2).contains(&answered), "{answered:?}");
 }
 
 /// [CDP-SACK-6] What SACK cannot reach is named by FARSACK, [CDP-SACK-7] one piece after another.

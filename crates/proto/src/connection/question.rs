@@ -1,0 +1,59 @@
+//! A message that is answered at once is acknowledged by its answer.
+//!
+//! The second packet of a message asks for an acknowledgement at once, and that takes its receiver as long as two packets of the answer
+//! that follows it. So where the message before was answered at once, one that is whole and in order leaves its acknowledgement to the
+//! answer, or to ACK_DELAY if none comes (decision 0078).
+
+use std::time::Duration;
+
+use weft_base::Instant;
+
+use super::Connection;
+use crate::receiver::AckDue;
+
+/// How long after its question came an answer counts as one at once.
+const AT_ONCE: Duration = Duration::from_micros(200);
+
+/// Of longer messages the last acknowledgement is no great part of the time, and who sent them has much to do with it, which is better done
+/// while the answer is made.
+const PACKETS_MAX: u32 = 128;
+
+/// The latest message of several packets: when it was whole, while it has no answer. One word, as every connection has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Question(Instant);
+
+impl Question {
+    /// There is none, or no answer came at once.
+    pub(super) const NONE: Self = Self(Instant::ZERO);
+    /// It was answered at once, so it is worth waiting for an answer to the next.
+    const ANSWERED: Self = Self(Instant::MAX);
+
+    /// Data leaves.
+    #[inline]
+    pub(super) fn note_answer(&mut self, now: Instant) {
+        if *self != Self::NONE && *self != Self::ANSWERED {
+            *self = if now - self.0 <= AT_ONCE { Self::ANSWERED } else { Self::NONE };
+        }
+    }
+}
+
+impl Connection {
+    /// Whether an acknowledgement must go now, where one is due soon or now.
+    #[inline(never)] // what comes alone does not get here
+    pub(super) fn must_acknowledge(&mut self, now: Instant) -> bool {
+        if self.receiver.ack_due() == AckDue::Now {
+            return true;
+        }
+        let inbox = self.receiver.inbox();
+        let is_short = inbox.latest_packets().is_some_and(|packets| packets <= PACKETS_MAX);
+        let is_question = is_short && !inbox.is_stream() && self.sender.is_idle();
+        let may_wait = is_question && self.question == Question::ANSWERED;
+        if may_wait {
+            self.receiver.await_answer();
+        } else {
+            self.receiver.request_ack();
+        }
+        self.question = if is_question { Question(now) } else { Question::NONE };
+        !may_wait
+    }
+}
