@@ -20,6 +20,9 @@ mod tests;
 /// Errors in a row after which a turn leaves the socket alone.
 pub(super) const ERRORS_MAX: usize = 16;
 
+/// Joined packets of more bytes are part of a message of which there may be more: the kernel joins up to 64 KiB.
+const LONE_BYTES_MAX: usize = 32 << 10;
+
 /// What one call brought.
 pub(super) enum Arrival {
     /// So many packets, from there.
@@ -64,12 +67,11 @@ impl Udp {
     /// A port on which packets come one at a time, each after a wait (a ping-pong), is not asked again behind a lone
     /// packet: the answer leaves one system call earlier. It stops being such a port when a packet lies there at once.
     pub(super) fn recv_shared(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        let mut count = 0;
-        let mut errors = 0;
+        let (mut count, mut calls, mut errors) = (0, 0, 0);
         while batch.room() > 0 && errors < ERRORS_MAX {
             match self.recv_joined(self.fd(), batch)? {
                 Arrival::Nothing => {
-                    batch.rhythm.note_empty(count);
+                    batch.rhythm.note_empty(count, calls);
                     batch.rhythm.note_drained();
                     break;
                 }
@@ -82,11 +84,15 @@ impl Udp {
                 }
                 Arrival::Packets(more, from) => {
                     count += more;
+                    calls += 1;
                     if batch.rhythm.note_run(from, more) {
                         self.begin_direct(batch, from, Mode::Flood);
                     }
                     if batch.rhythm.is_short_of_room() && self.direct.mode() == Mode::Off {
                         self.begin_wide(batch);
+                    }
+                    if calls == 1 && batch.rhythm.take_sparse() && batch.bytes() <= LONE_BYTES_MAX {
+                        break;
                     }
                 }
             }

@@ -36,7 +36,7 @@ const REST_LOOKS: u32 = 8;
 /// The rhythm of one socket, kept by whoever receives from it.
 #[derive(Default, Debug)]
 pub(crate) struct Rhythm {
-    /// Whether the last call that looked found the shared socket empty, after one packet at most.
+    /// Whether the last call that looked found the shared socket empty, after one packet, or some that were joined, at most.
     is_sparse: bool,
     partner: Option<SocketAddr>,
     /// Lone packets of the partner, up to [`RUN`].
@@ -94,10 +94,16 @@ impl Rhythm {
         self.is_sparse
     }
 
-    /// The shared socket is empty, after `count` packets in one turn.
+    /// The same, of packets that were joined; what comes after them may be right behind.
     #[inline]
-    pub(crate) fn note_empty(&mut self, count: usize) {
-        self.is_sparse = count <= 1;
+    pub(crate) fn take_sparse(&mut self) -> bool {
+        std::mem::take(&mut self.is_sparse)
+    }
+
+    /// The shared socket is empty, after `count` packets in one turn, which took so many calls.
+    #[inline]
+    pub(crate) fn note_empty(&mut self, count: usize, calls: usize) {
+        self.is_sparse = calls <= 1;
         if count > 1 {
             self.run = 0;
         }

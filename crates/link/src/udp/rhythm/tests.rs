@@ -9,7 +9,7 @@ fn partnered() -> Rhythm {
     let mut rhythm = Rhythm::default();
     for turn in 1..=RUN {
         assert_eq!(rhythm.note_lone(peer(1)), turn == RUN);
-        rhythm.note_empty(0);
+        rhythm.note_empty(0, 0);
     }
     rhythm.begin(Mode::On);
     rhythm
@@ -24,7 +24,8 @@ fn lone_packets_of_one_peer_earn_a_socket() {
         "two peers in turns"
     );
     assert!((0..2 * RUN).all(|turn| {
-        rhythm.note_empty(if turn % 30 == 29 { 2 } else { 0 });
+        let count = if turn % 30 == 29 { 2 } else { 0 };
+        rhythm.note_empty(count, count);
         !rhythm.note_lone(peer(1))
     }));
 }
@@ -116,4 +117,16 @@ fn others_are_looked_at_and_end_the_preference_when_they_are_many() {
         rhythm.note_direct(sends);
     }
     assert_eq!((1..).find(|_| rhythm.note_others(1)), Some(WEIGHT_MAX / OTHERS_WEIGH));
+}
+
+#[test]
+fn what_is_joined_may_be_alone_as_a_packet_may() {
+    let mut rhythm = Rhythm::default();
+    rhythm.note_empty(0, 0);
+    assert!(rhythm.take_sparse(), "nothing was there before");
+    assert!(!rhythm.take_sparse(), "more may have come since");
+    rhythm.note_empty(12, 1);
+    assert!(rhythm.take_sparse(), "twelve packets at once, and nothing behind them");
+    rhythm.note_empty(24, 2);
+    assert!(!rhythm.take_sparse(), "one behind the other");
 }
