@@ -2,15 +2,16 @@
 //!
 //! Who waits for a message runs turns himself. Where a packet that comes alone is the next one of a conversation, for which all is
 //! known before, it is neither taken apart nor queued, and its slot is entered once. Where packets of a stream come together their data
-//! goes there in the pass that their checksums take, and is not queued either (decision 0060). Parts of a long message go there before its
-//! end has come (decision 0070). Any other takes the ordinary way.
+//! goes there in the pass that their checksums take, and is not queued either (decision 0060); that of large ones of a flood is there before
+//! anything is known of them (decision 0079). Parts of a long message go there before its end has come (decision 0070). Any other takes the
+//! ordinary way.
 
 mod place;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use weft_base::Instant;
+use weft_base::{Instant, Service};
 use weft_link::{RecvBatch, Shown};
 use weft_proto::Connection;
 use weft_wire::{Encapsulation, Lone, Train};
@@ -18,6 +19,7 @@ use weft_wire::{Encapsulation, Lone, Train};
 use crate::clock;
 use crate::core::Core;
 use crate::inflow::Arrived;
+use crate::outbox::Outbox;
 use crate::port::{Port, Turn};
 use crate::runner::{Runner, begin, note_arrived, receive};
 use crate::slot::{Guard, Live, Slot};
@@ -91,6 +93,22 @@ impl<'a> Binding<'a> {
     /// Takes packets that came together by path `path`, whose slot the caller has.
     pub(crate) fn take_train(&mut self, live: &mut Live, train: &mut Train, path: u8, now: Instant) {
         let bytes = live.connection.take_train_by(now, train, path, self.to.rest());
+        self.note_bytes(bytes);
+    }
+
+    /// Where the data of packets may go before anything is known of them: nowhere, unless it is bytes of a stream.
+    fn place(&mut self) -> &mut [u8] {
+        if self.slot.service() == Service::Stream { self.to.rest() } else { &mut [] }
+    }
+
+    /// Takes packets whose data lies with who waits, and leaves in the batch what is not to be had so.
+    fn take_placed(&mut self, live: Option<&mut Live>, batch: &mut RecvBatch, now: Instant) {
+        let (flow, mut live) = (self.slot.key(), live);
+        let bytes = batch.settle_placed(self.place(), |placed, data| {
+            let live = live.as_deref_mut()?;
+            let path = live.path_from(placed.from)?;
+            live.connection.take_placed(now, &Lone::of_parts(&placed.head, data, flow)?, path)
+        });
         self.note_bytes(bytes);
     }
 
@@ -169,6 +187,28 @@ impl Core {
         Some(count)
     }
 
+    /// Takes the packets whose data lies with who waits; what is not to be had so comes before all others then.
+    #[inline(never)] // what comes alone is what somebody waits for, and is the faster the less code lies in its way
+    pub(crate) fn take_placed(
+        &self,
+        batch: &mut RecvBatch,
+        binding: &mut Binding<'_>,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        let slot = binding.slot;
+        let Some(mut live) = slot.try_lock() else { return binding.take_placed(None, batch, now) };
+        // what others left came before
+        self.drain_backlog(slot, &mut live, now, out);
+        binding.take_placed(Some(&mut live), batch, now);
+        if batch.is_empty() {
+            self.pump(slot, &mut live, now, out);
+        } else {
+            out.touched.push(slot.clone());
+        }
+        self.unlock(slot, live, now, out);
+    }
+
     /// The user has bytes of a stream that came with a turn. What the turn sent went before he read them.
     fn note_read(&self, port: &Port, slot: &Arc<Slot>, now: Instant) {
         let mut live = slot.lock_briefly();
@@ -217,7 +257,7 @@ fn receive_for<'a>(
         note_arrived(port, turn, runner, Arrived { packets, pieces, bytes }, now);
         return (is_taken.into(), bound);
     }
-    let count = receive(port, turn, runner, now, port.inflow.turn_packets());
+    let count = receive(port, turn, runner, now, port.inflow.turn_packets(), binding.place());
     if let Some(received) = turn.batch.take_only() {
         bound = binding.take(&received.bytes, received.from, port.encapsulation, now, &mut turn.batch);
         if bound.is_none() {

@@ -125,7 +125,7 @@ impl Core {
         let mut out = Outbox::take();
         let mut count = 0;
         if lanes.have_room() {
-            count = receive(port, &mut turn, runner, now, budget);
+            count = receive(port, &mut turn, runner, now, budget, &mut []);
             let Turn { batch, piles, .. } = &mut *turn;
             let refused = lanes.deal(batch.packets_mut(), piles);
             (0..refused).for_each(|_| self.drops.count(Dropped::Backlog));

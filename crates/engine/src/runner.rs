@@ -31,11 +31,18 @@ impl Runner {
 
 /// Begins a turn: takes packets from the link, at most so many, and tells how many.
 #[inline]
-pub(crate) fn receive(port: &Port, turn: &mut Turn, runner: Runner, now: Instant, budget: usize) -> usize {
+pub(crate) fn receive(
+    port: &Port,
+    turn: &mut Turn,
+    runner: Runner,
+    now: Instant,
+    budget: usize,
+    place: &mut [u8],
+) -> usize {
     turn.batch.set_budget(budget);
     turn.batch.set_looks(runner.looks());
     begin(port, runner, now);
-    let count = port.recv(turn);
+    let count = port.recv(turn, place);
     let (pieces, bytes) = if count > 0 { (turn.batch.pieces(), turn.batch.bytes()) } else { (0, 0) };
     port.inflow.note_turn(count, budget);
     let arrived = Arrived { packets: count as u64, pieces: pieces as u64, bytes: bytes as u64 };

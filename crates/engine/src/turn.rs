@@ -51,7 +51,7 @@ impl Core {
             return self.try_turn_with(lanes, port, runner, now, budget);
         }
         let mut turn = port.turn.try_lock()?;
-        let count = receive(port, &mut turn, runner, now, budget);
+        let count = receive(port, &mut turn, runner, now, budget, &mut []);
         self.work_off(port, turn, count, None, now);
         Some(count)
     }
@@ -62,13 +62,18 @@ impl Core {
         port: &Port,
         mut turn: MutexGuard<'_, Turn>,
         count: usize,
-        binding: Option<&mut Binding<'_>>,
+        mut binding: Option<&mut Binding<'_>>,
         mut now: Instant,
     ) {
         let mut out = Outbox::take();
         if count > 0 {
             // It may have come after the thread looked at the clock: while it was at the link, or kept from it (decision 0061).
             now = clock::now();
+            if turn.batch.has_placed()
+                && let Some(binding) = &mut binding
+            {
+                self.take_placed(&mut turn.batch, binding, now, &mut out);
+            }
             let Turn { batch, checked, last, .. } = &mut *turn;
             let intake = Intake { packets: batch.drain_joined(), checked, last, binding };
             self.take_in(port, intake, now, &mut out);

@@ -53,7 +53,7 @@ pub use link::{Encapsulation, LONE_BYTES, Link, LinkInfo, LinkStats, POLL_FDS, P
 pub use loopback::{Endpoint, Hub};
 pub use packet::{Ethernet, EthernetOptions, Mac, ParseMacError, UnderlayText};
 pub use pcap::Pcap;
-pub use recv_batch::{BUDGET_PACKETS, COPYBREAK_BYTES, REGION_BYTES, Received, RecvBatch, Refusal};
+pub use recv_batch::{BUDGET_PACKETS, COPYBREAK_BYTES, Placed, REGION_BYTES, Received, RecvBatch, Refusal};
 pub use send_batch::{Frame, GROUP_BYTES_MAX, INLINE_BYTES, SendBatch};
 pub use trace::Trace;
 pub use udp::{Udp, UdpOptions};

@@ -39,6 +39,16 @@ pub trait Link: Send + Sync {
     /// [`Link::stats`].
     fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize>;
 
+    /// As [`Link::recv`]. A link that can do so has the kernel copy the data of large packets to the beginning of `place`, one behind the
+    /// other as long as whole ones fit, where it expects them to be of the stream that goes there: [`RecvBatch::settle_placed`]. Anything else
+    /// may have been written there, too.
+    ///
+    /// # Errors
+    /// As [`Link::recv`].
+    fn recv_to(&self, batch: &mut RecvBatch, _place: &mut [u8]) -> io::Result<usize> {
+        self.recv(batch)
+    }
+
     /// Where a device can look at what has come and leave it there: looks up to so many times whether something has, as
     /// [`RecvBatch::set_looks`] tells, and hands the first packet to `take`, which tells whether it took it. What it did not take is
     /// left for [`Link::recv`].
@@ -172,6 +182,8 @@ pub struct LinkStats {
     pub received_bytes: u64,
     /// System calls, or looks at a ring, that brought at least one packet.
     pub receive_calls: u64,
+    /// Packets whose data the kernel copied to where it was expected to be wanted ([`Link::recv_to`]).
+    pub received_placed: u64,
     /// Packets that arrived cut off and were dropped.
     pub receive_truncated: u64,
     /// Packets that found the kernel's receive buffer, or the ring, full.
@@ -256,6 +268,10 @@ pub(crate) use pass_on;
 impl<L: Link + ?Sized> Link for Arc<L> {
     fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         (**self).recv(batch)
+    }
+
+    fn recv_to(&self, batch: &mut RecvBatch, place: &mut [u8]) -> io::Result<usize> {
+        (**self).recv_to(batch, place)
     }
 
     fn send(&self, batch: &mut SendBatch) -> io::Result<usize> {

@@ -7,10 +7,14 @@ use bytes::BytesMut;
 
 use crate::arena::Arena;
 use crate::udp::{Course, Origin, Rhythm};
+use placed::Placing;
 use run::Run;
 
 mod notes;
+mod placed;
 mod run;
+
+pub use placed::Placed;
 
 /// Bytes of the largest thing one receive call can bring: a full UDP datagram, or many joined to one buffer.
 pub const REGION_BYTES: usize = 65_536;
@@ -95,6 +99,7 @@ pub struct RecvBatch {
     /// Those of them that came by themselves and were laid behind others.
     laid: usize,
     run: Run,
+    placing: Placing,
     /// Where they are taken apart to.
     apart: Vec<Received>,
     refusals: Vec<Refusal>,
@@ -126,6 +131,7 @@ impl RecvBatch {
             joined: 0,
             laid: 0,
             run: Run::default(),
+            placing: Placing::default(),
             apart: Vec::new(),
             refusals: Vec::new(),
             budget: budget.max(1),
@@ -181,25 +187,25 @@ impl RecvBatch {
     /// How many packets lie here.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.packets.len() + self.joined
+        self.packets.len() + self.joined + self.placed()
     }
 
     /// In how many pieces they came: those that the kernel joined are one.
     #[must_use]
     pub fn pieces(&self) -> usize {
-        self.packets.len() + self.laid
+        self.packets.len() + self.laid + self.placed()
     }
 
     /// Bytes of all packets that lie here.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.packets.iter().map(|packets| packets.bytes.len()).sum()
+        self.placing.bytes() + self.packets.iter().map(|packets| packets.bytes.len()).sum::<usize>()
     }
 
     /// Whether no packet lies here.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.packets.is_empty()
+        self.packets.is_empty() && !self.has_placed()
     }
 
     /// Takes the packets out, in the order of their arrival.
@@ -234,7 +240,11 @@ impl RecvBatch {
     /// Takes the packet out, if there is one and no other.
     #[inline]
     pub fn take_only(&mut self) -> Option<Received> {
-        if self.packets.len() == 1 && self.joined == 0 { self.packets.pop() } else { None }
+        if self.packets.len() == 1 && self.joined == 0 && !self.has_placed() {
+            self.packets.pop()
+        } else {
+            None
+        }
     }
 
     /// Puts in a packet whose bytes have an owner already.

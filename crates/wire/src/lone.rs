@@ -5,7 +5,7 @@ use weft_base::{FlowKey, Seq};
 use crate::header::HEADER_LEN;
 use crate::packet::check_length;
 use crate::words::Words;
-use crate::{Encapsulation, Header, Kind, seal};
+use crate::{Encapsulation, Header, Kind, Packet, seal};
 
 /// EOM among the words of a header.
 const EOM: u64 = 0x80 << 24;
@@ -23,15 +23,28 @@ impl<'a> Lone<'a> {
     #[must_use]
     #[inline]
     pub fn new_checked(bytes: &'a [u8], flow: FlowKey, encapsulation: Encapsulation) -> Option<Self> {
-        let (head, _) = bytes.split_first_chunk::<HEADER_LEN>()?;
+        let (head, _) = bytes.split_first_chunk()?;
+        let words = Self::words(head, flow)?;
+        let length = check_length(head, bytes.len(), encapsulation).ok()?;
+        Some(Self { words, payload: &bytes[HEADER_LEN..length] })
+    }
+
+    /// The same of a packet whose data segment, which ends it, lies elsewhere than its head.
+    #[must_use]
+    pub fn of_parts(head: &[u8; HEADER_LEN], payload: &'a [u8], flow: FlowKey) -> Option<Self> {
+        let words = Self::words(head, flow)?;
+        let len = HEADER_LEN + payload.len();
+        (check_length(head, len, Encapsulation::Udp) == Ok(len)).then_some(Self { words, payload })
+    }
+
+    /// The head of such a packet, whose length is yet to be checked.
+    #[inline]
+    fn words(head: &[u8; HEADER_LEN], flow: FlowKey) -> Option<Words> {
         let expected = Header::new(Kind::Data, flow.reversed()).words();
         let words = Words::read(head);
         // [CDP-CHK-1] nothing but LENGTH is left to be checked of a header that is as expected
-        if words.nodes & !EOM != expected.nodes || words.ports >> 32 != expected.ports >> 32 {
-            return None;
-        }
-        let length = check_length(head, bytes.len(), encapsulation).ok()?;
-        Some(Self { words, payload: &bytes[HEADER_LEN..length] })
+        let is_plain = words.nodes & !EOM == expected.nodes && words.ports >> 32 == expected.ports >> 32;
+        is_plain.then_some(words)
     }
 
     /// The data segment.
@@ -57,6 +70,20 @@ impl<'a> Lone<'a> {
     #[allow(clippy::cast_possible_truncation)] // they are the last two bytes
     pub const fn window(&self) -> u16 {
         self.words.ports as u16
+    }
+
+    /// The low half of the number, which is never sealed.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation)] // it is what is asked for
+    pub const fn seq_low32(&self) -> u32 {
+        self.words.seq as u32
+    }
+
+    /// The packet for who has its data: the same, with its number and an empty data segment.
+    #[must_use]
+    pub fn without_data(&self, sealed: bool) -> Option<Packet> {
+        let header = Header::parse(&self.words.bytes()).ok()?;
+        Some(Packet::unsealed(Header { seq: self.seq(sealed), ..header }))
     }
 
     /// The number, as [`Packet::seq`](crate::Packet::seq).
@@ -104,6 +131,11 @@ mod tests {
         });
         let lone = Lone::new_checked(bytes, flow(), encapsulation);
         assert_eq!(lone.is_some(), plain.is_some(), "{what}");
+        if encapsulation == Encapsulation::Udp {
+            let parts = bytes.split_first_chunk().and_then(|(head, data)| Lone::of_parts(head, data, flow()));
+            let told = |lone: Lone<'_>| (lone.words, lone.payload.to_vec());
+            assert_eq!(parts.map(told), lone.map(told), "{what}");
+        }
         if let Some((lone, packet)) = lone.zip(plain) {
             let header = packet.header();
             assert_eq!(
@@ -113,7 +145,11 @@ mod tests {
             );
             assert_eq!(lone.payload(), &packet.payload()[..], "{what}");
             for sealed in [false, true] {
-                assert_eq!(lone.seq(sealed), packet.seq(sealed), "{what}");
+                let seq = packet.seq(sealed);
+                assert_eq!((lone.seq(sealed), lone.seq_low32()), (seq, seq.low32()), "{what}");
+                let mut rest = lone.without_data(sealed).unwrap();
+                assert_eq!((*rest.header(), rest.seq(sealed)), (Header { seq, ..*header }, seq), "{what}");
+                assert_eq!((rest.payload_len(), rest.take_payload().len()), (0, 0), "{what}");
             }
         }
     }

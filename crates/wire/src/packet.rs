@@ -125,6 +125,11 @@ impl Packet {
         Self { header, bytes, is_unsealed: false }
     }
 
+    /// A packet of which there is nothing but its header, with its number.
+    pub(crate) const fn unsealed(header: Header) -> Self {
+        Self { header, bytes: Bytes::new(), is_unsealed: true }
+    }
+
     /// The header.
     #[must_use]
     pub const fn header(&self) -> &Header {

@@ -107,6 +107,56 @@ fn bytes_of_a_stream_that_come_together_go_to_who_waits_for_them() {
     }
 }
 
+/// Large packets of a flood go straight to who reads, and arrive as well where two read, each of whom has the other's.
+#[test]
+fn a_flood_of_large_packets_is_placed_with_who_reads() {
+    const LEN: usize = 128 << 20;
+    let bind = "127.0.0.1:0".parse().unwrap();
+    let open = || Engine::open(Settings { bind, ..Settings::default() }).expect("an engine");
+    let config = || Config { probe_mtu: false, ..Config::new(Service::Stream, 60_000) };
+    for count in [1, 2] {
+        let (here, there) = (open(), open());
+        let listening = here.listen(Some(Number::ECHO), config(), Gather::Off).unwrap();
+        let target = Target { node: None, at: Some(here.underlay()), port: Number::ECHO };
+        let bytes = |at: usize| (0..=250).cycle().skip(at % 251).take(130_000);
+        std::thread::scope(|scope| {
+            for _ in 0..count {
+                let writes = there.connect(target, None, config(), Gather::Off).unwrap();
+                assert!(here.wait_accept(&listening, Some(here.now() + LIMIT)));
+                let reads = here.accept(&listening).unwrap();
+                let there = &there;
+                scope.spawn(move || {
+                    let mut sent = 0;
+                    while sent < LEN {
+                        let part: Vec<u8> = bytes(sent).take(LEN - sent).collect();
+                        match there.send(&writes, &part) {
+                            Ok(len) => sent += len,
+                            Err(SendError::WouldBlock) => {
+                                assert!(there.wait(&writes, Interest::Writable, Some(there.now() + LIMIT)));
+                            }
+                            Err(error) => panic!("{error:?}"),
+                        }
+                    }
+                });
+                let here = &here;
+                scope.spawn(move || {
+                    let (mut buffer, mut got) = (vec![0; 130_000], 0);
+                    while got < LEN {
+                        let len = here.recv_within(&reads, &mut buffer, Some(LIMIT)).unwrap().len;
+                        assert!(
+                            len > 0 && buffer[..len].iter().copied().eq(bytes(got).take(len)),
+                            "at {got}"
+                        );
+                        got += len;
+                    }
+                });
+            }
+        });
+        let stats = here.core().port(0).link.stats();
+        assert!(stats.received_placed > 0, "{count}: {stats:?}");
+    }
+}
+
 /// Bytes of a long message: half of them are worth waking who waits for the other half.
 const LEN: usize = 300_000;
 

@@ -188,14 +188,16 @@ impl Port {
         })
     }
 
-    /// Takes packets from the link. Who sleeps on its descriptors is woken if there is a new one.
-    pub(crate) fn recv(&self, turn: &mut Turn) -> usize {
+    /// Takes packets from the link, or some of their data to `place` ([`Link::recv_to`]). Who sleeps on its descriptors is woken if there is a new one.
+    pub(crate) fn recv(&self, turn: &mut Turn, place: &mut [u8]) -> usize {
         if self.is_link_ready.load(Ordering::Relaxed) {
             self.is_link_ready.store(false, Ordering::Relaxed);
             turn.batch.note_readable();
         }
         // An error of the link is counted by the link; to the engine it is a link that brings nothing.
-        let count = self.link.recv(&mut turn.batch).unwrap_or(0);
+        let batch = &mut turn.batch;
+        let came = if place.is_empty() { self.link.recv(batch) } else { self.link.recv_to(batch, place) };
+        let count = came.unwrap_or(0);
         if turn.batch.take_new_fds() {
             self.note_new_fds(turn);
         }

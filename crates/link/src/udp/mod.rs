@@ -248,7 +248,11 @@ fn group_max(interfaces: &[Interface]) -> usize {
 
 impl Link for Udp {
     fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        self.recv_batch(batch)
+        self.recv_batch(batch, &mut [])
+    }
+
+    fn recv_to(&self, batch: &mut RecvBatch, place: &mut [u8]) -> io::Result<usize> {
+        self.recv_batch(batch, place)
     }
 
     fn send(&self, batch: &mut SendBatch) -> io::Result<usize> {

@@ -14,6 +14,7 @@ use super::rhythm::{Flood, Next};
 use super::{Udp, refusals};
 use crate::{RecvBatch, recv_batch::REGION_BYTES, sys};
 
+mod run;
 #[cfg(test)]
 mod tests;
 
@@ -35,7 +36,7 @@ pub(super) enum Arrival {
 impl Udp {
     /// Receives until the socket is empty or the batch full; from the peer that has a socket of its own, one packet if
     /// they come one at a time.
-    pub(super) fn recv_batch(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+    pub(super) fn recv_batch(&self, batch: &mut RecvBatch, place: &mut [u8]) -> io::Result<usize> {
         if let Some(reports) = &self.reports
             && batch.rhythm.is_report_look_due()
         {
@@ -58,7 +59,7 @@ impl Udp {
                     Mode::On | Mode::Flood | Mode::Wide | Mode::Off => Ok(count),
                 }
             }
-            Mode::Flood => self.recv_flood(batch),
+            Mode::Flood => self.recv_flood(batch, place),
             Mode::Wide => self.recv_wide(batch),
             Mode::Ending => self.recv_rest(batch),
         }
@@ -139,7 +140,7 @@ impl Udp {
     }
 
     /// A peer's packets, which come in runs, from its own socket. What the shared one holds of them came before.
-    fn recv_flood(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+    fn recv_flood(&self, batch: &mut RecvBatch, place: &mut [u8]) -> io::Result<usize> {
         let mut count = self.recv_earlier(batch)?;
         // Others come before it, as it may leave no room for them.
         if batch.rhythm.is_flood_look_due() {
@@ -148,7 +149,10 @@ impl Udp {
                 return Ok(count);
             }
         }
-        let (of_flood, _) = self.recv_until_empty(batch)?;
+        let of_flood = match self.recv_placed(batch, place)? {
+            Some(placed) => placed,
+            None => self.recv_until_empty(batch)?.0,
+        };
         count += of_flood;
         match batch.rhythm.note_flood(of_flood) {
             Flood::GoesOn if batch.rhythm.is_short_of_room() && self.is_narrow => {
@@ -221,36 +225,6 @@ impl Udp {
             }
         }
         Ok((count, false))
-    }
-
-    /// The same, where all packets are known to be from one peer: they are laid end to end, and counted together.
-    fn recv_run(&self, fd: RawFd, from: SocketAddr, batch: &mut RecvBatch) -> io::Result<(usize, bool)> {
-        let (mut count, mut bytes, mut errors) = (0, 0, 0);
-        let end = loop {
-            if batch.room() == 0 || errors == ERRORS_MAX {
-                break Ok(false);
-            }
-            let region = batch.region_in_run().as_mut_ptr().cast();
-            let (name, name_len) = (ptr::null_mut(), ptr::null_mut());
-            // SAFETY: the region lives, is ours, and has at least REGION_BYTES; no address is asked for.
-            let len = unsafe { sys::recvfrom(fd, region, REGION_BYTES, libc::MSG_DONTWAIT, name, name_len) };
-            if let Ok(len) = usize::try_from(len) {
-                // SAFETY: the kernel has just written `len` bytes to the region.
-                unsafe { batch.push_in_run(from, len) };
-                (count, bytes) = (count + 1, bytes + len);
-                continue;
-            }
-            match self.handle_recv_error(&io::Error::last_os_error(), batch) {
-                Ok(Arrival::Nothing) => break Ok(true),
-                Ok(_) => errors += 1,
-                Err(error) => break Err(error),
-            }
-        };
-        batch.end_run();
-        self.counters.received_packets.add_alone(count);
-        self.counters.received_bytes.add_alone(bytes);
-        self.counters.receive_calls.add_alone(count);
-        end.map(|is_empty| (count, is_empty))
     }
 
     /// What the kernel was delivering to the second socket when that was found empty for the last time. Nobody else takes it,

@@ -1,7 +1,7 @@
 //! Packets that came together and are alike: what is the same in all of them is asked of the first.
 
 use weft_base::Instant;
-use weft_wire::{Packet, Train};
+use weft_wire::{Lone, Packet, Train};
 
 use super::{Connection, Event};
 use crate::lifecycle::State;
@@ -47,7 +47,34 @@ impl Connection {
         read
     }
 
-    /// What a user waited for was read by [`Connection::take_train_by`] and [`Connection::read_unread`]: counts as one message.
+    /// Takes a packet whose data lies where its reader wants the bytes of the stream that come next: all is as if it had been read. Tells how
+    /// many bytes; 0 where the packet was refused. `None`, and nothing has changed, where other data comes before, or it is not plain.
+    pub fn take_placed(&mut self, now: Instant, packet: &Lone<'_>, path: u8) -> Option<usize> {
+        let (len, next, inbox) = (packet.payload().len(), self.receiver.nxt(), self.receiver.inbox());
+        let may_take = self.state == State::Established
+            && self.receiver.room_in_order() > 0
+            && inbox.is_stream()
+            && inbox.is_empty()
+            && (1..=usize::from(self.config.link_mss)).contains(&len)
+            // the low half is never sealed
+            && packet.seq_low32() == next.low32();
+        // [CDP-CHK-4] what is damaged has another number
+        let mut packet = may_take.then(|| packet.without_data(self.agreed.sealed))??;
+        if packet.seq(self.agreed.sealed) != next {
+            return None;
+        }
+        self.take_packet_by(now, &mut packet, path);
+        if self.receiver.nxt() == next {
+            return Some(0);
+        }
+        self.stats.bytes_received += len as u64;
+        self.receiver.read(|_| ());
+        self.after_read();
+        Some(len)
+    }
+
+    /// What a user waited for was read by [`Connection::take_train_by`], [`Connection::take_placed`] and [`Connection::read_unread`]: counts
+    /// as one message.
     pub fn note_read(&mut self) {
         self.stats.messages_received += 1;
     }

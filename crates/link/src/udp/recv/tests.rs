@@ -112,6 +112,59 @@ fn a_flood_keeps_its_order_through_every_change_of_socket_and_others_are_heard()
     assert!(modes.starts_with(&expected), "{modes:?}");
 }
 
+/// A large packet that tells its number, or a shorter or longer one now and then.
+fn large(number: u32) -> Vec<u8> {
+    let len = match number % 50 {
+        10 => 700,
+        20 => 25_000,
+        30 => 60_000,
+        40 => 20,
+        _ => 40_000,
+    };
+    number.to_be_bytes().into_iter().cycle().take(len).collect()
+}
+
+/// Data of large packets goes where its reader wants it, unless he does not, or it is of another length: then it comes as it always does.
+/// Nothing is lost, and nothing overtakes.
+#[test]
+fn large_packets_of_a_flood_are_placed() {
+    let options = UdpOptions { gso: false, ..UdpOptions::default() };
+    let bind = || Udp::bind_with("127.0.0.1:0".parse().unwrap(), &options).unwrap();
+    let (here, peer) = (bind(), bind());
+    let (mut batch, mut packets) = (SendBatch::new(), RecvBatch::new());
+    let mut place = vec![0; 100_000];
+    let (mut next, mut placed, mut refused) = (0_u32, 0, 0);
+    for number in 0..20_000_u32 {
+        batch.push_slice(here.local, &large(number));
+        if number % 3 != 2 {
+            continue;
+        }
+        peer.send(&mut batch).unwrap();
+        while here.recv_to(&mut packets, &mut place).unwrap() > 0 {
+            let mut room = place.len();
+            packets.settle_placed(&place, |packet, data| {
+                assert_eq!(packet.from, peer.local);
+                let len = data.len();
+                room = room.checked_sub(len).expect("no more than there is room for");
+                if next % 999 == 0 {
+                    refused += 1;
+                    return None;
+                }
+                assert!([&packet.head, data].concat() == large(next), "{next}");
+                (next, placed) = (next + 1, placed + 1);
+                Some(len)
+            });
+            for packet in packets.drain() {
+                assert!(packet.bytes[..] == large(next), "{next}");
+                next += 1;
+            }
+        }
+    }
+    assert_eq!(next, 19_998);
+    assert!(placed > 10_000 && refused > 0, "{placed} placed, {refused} refused");
+    assert!(here.stats().received_placed > placed);
+}
+
 /// One peer after the other has the second socket, until addresses are not asked for any more, and then the next.
 #[test]
 fn packets_keep_their_sender_while_peers_take_turns_with_the_second_socket() {
