@@ -98,7 +98,7 @@ struct cdp_node_config {
     uint32_t workers;         /* threads that do nothing but move packets; 0: callers do it while they wait */
     uint32_t linger_ms;       /* how long the end of the process waits for connections to close; 0: 2000 */
     uint32_t scheme;          /* CDP_SCHEME_... */
-    uint32_t spin_us;         /* longest time a waiting caller polls before it sleeps; 0: 50 */
+    uint32_t spin_us;         /* longest time a waiting caller polls before it sleeps; 0: 150 */
     uint32_t source_ports;    /* UDP ports of their own that connects go out by in turn (CDP-ENC-7), so that several connections
                                  to one peer share the cores of both; 0: none, they go out by the bound one */
     uint32_t reserved;        /* 0 */

@@ -4,7 +4,7 @@
 //!
 //! The spin adapts to how long waits take in the end: after one of less than [`LIVELY`] the next may spin up to the limit
 //! of the settings, as sleeping and waking may be what made it so long; after a longer one the spin halves, down to a
-//! sixteenth. So a conversation never falls asleep for good, and a thread that waits for minutes burns microseconds.
+//! sixty-fourth. So a conversation never falls asleep for good, and a thread that waits for minutes burns microseconds.
 //!
 //! While a port is flooded (see `inflow`) who finds nothing dozes instead of polling on.
 
@@ -196,7 +196,7 @@ impl Core {
     fn adapt_spin(&self, port: &Port, is_lively: bool) {
         let most = u64::try_from(self.spin_max.as_nanos()).unwrap_or(u64::MAX);
         let spin = port.spin_ns.load(Ordering::Relaxed);
-        port.spin_ns.store(if is_lively { most } else { (spin / 2).max(most / 16) }, Ordering::Relaxed);
+        port.spin_ns.store(if is_lively { most } else { (spin / 2).max(most / 64) }, Ordering::Relaxed);
     }
 }
 

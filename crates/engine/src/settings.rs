@@ -79,7 +79,7 @@ impl Default for Settings {
             io_probe: PROBE_INTERVAL,
             scheme: Scheme::default(),
             workers: Workers::default(),
-            spin: Duration::from_micros(50),
+            spin: Duration::from_micros(150),
             memory_bytes: half_of_memory(),
             quiet_max: limits::QUIET_MAX,
             linger: Duration::from_secs(2),

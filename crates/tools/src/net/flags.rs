@@ -65,7 +65,7 @@ pub struct NodeFlags {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse_additional)]
     pub workers: usize,
 
-    /// How long a waiting thread polls before it sleeps, such as 50us [default: 50us]
+    /// How long a waiting thread polls before it sleeps, such as 50us [default: 150us]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub spin_time: Option<Duration>,
 
