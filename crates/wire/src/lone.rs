@@ -24,7 +24,7 @@ impl<'a> Lone<'a> {
     #[inline]
     pub fn new_checked(bytes: &'a [u8], flow: FlowKey, encapsulation: Encapsulation) -> Option<Self> {
         let (head, _) = bytes.split_first_chunk()?;
-        let words = Self::words(head, flow)?;
+        let words = Self::plain_words(head, flow)?;
         let length = check_length(head, bytes.len(), encapsulation).ok()?;
         Some(Self { words, payload: &bytes[HEADER_LEN..length] })
     }
@@ -32,14 +32,14 @@ impl<'a> Lone<'a> {
     /// The same of a packet whose data segment, which ends it, lies elsewhere than its head.
     #[must_use]
     pub fn of_parts(head: &[u8; HEADER_LEN], payload: &'a [u8], flow: FlowKey) -> Option<Self> {
-        let words = Self::words(head, flow)?;
+        let words = Self::plain_words(head, flow)?;
         let len = HEADER_LEN + payload.len();
         (check_length(head, len, Encapsulation::Udp) == Ok(len)).then_some(Self { words, payload })
     }
 
     /// The head of such a packet, whose length is yet to be checked.
     #[inline]
-    fn words(head: &[u8; HEADER_LEN], flow: FlowKey) -> Option<Words> {
+    fn plain_words(head: &[u8; HEADER_LEN], flow: FlowKey) -> Option<Words> {
         let expected = Header::new(Kind::Data, flow.reversed()).words();
         let words = Words::read(head);
         // [CDP-CHK-1] nothing but LENGTH is left to be checked of a header that is as expected
