@@ -12,9 +12,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use weft_base::{Instant, Service};
-use weft_link::{RecvBatch, Shown};
+use weft_link::{Received, RecvBatch, Shown};
 use weft_proto::Connection;
-use weft_wire::{Encapsulation, Lone, Train};
+use weft_wire::{Encapsulation, JoinedMessage, Lone, Train};
 
 use crate::clock;
 use crate::core::Core;
@@ -48,6 +48,15 @@ trait Put {
     fn rest(&mut self) -> &mut [u8] {
         &mut []
     }
+
+    /// Where a message of several packets goes, which has so many bytes; nowhere if there is no room. It is there by [`Put::note_bytes`], or
+    /// [not](Put::forget_whole).
+    fn whole(&mut self, _bytes: usize) -> Option<&mut [u8]> {
+        None
+    }
+
+    /// That message was damaged, or another.
+    fn forget_whole(&mut self) {}
 
     /// So many came there.
     fn note_bytes(&mut self, _bytes: usize) {}
@@ -154,6 +163,25 @@ impl<'a> Binding<'a> {
         self.is_done = true;
         Some(live)
     }
+
+    /// The same of the message that has all packets that came together.
+    #[inline(never)] // see `take_placed`
+    fn take_joined(&mut self, packets: &Received, encapsulation: Encapsulation) -> Option<Guard<'a>> {
+        let Received { from, bytes, size } = packets;
+        let message = JoinedMessage::new_checked(bytes, *size, self.slot.key(), encapsulation)?;
+        let mut live = self.slot.try_lock()?;
+        if live.side.is_some() || *from != live.to || live.is_wanted() {
+            return None;
+        }
+        // It may have come after the thread looked at the clock (decision 0061).
+        let Some(bytes) = live.connection.take_message(clock::now(), &message, |bytes| self.to.whole(bytes))
+        else {
+            self.to.forget_whole();
+            return None;
+        };
+        self.note_bytes(bytes);
+        Some(live)
+    }
 }
 
 impl Core {
@@ -226,7 +254,11 @@ impl Core {
         live.has_read = true;
         let due = live.connection.await_answer(now);
         port.arm(slot, &mut live, due);
-        let wanted = if live.connection.has_urgent_output() { Some(live) } else { live.leave().err() };
+        let connection = &live.connection;
+        let is_settled =
+            connection.has_unread_ack() || (connection.is_settled() && slot.waiters.are_writable());
+        let wanted =
+            if connection.has_urgent_output() || !is_settled { Some(live) } else { live.leave().err() };
         if let Some(live) = wanted {
             // what the message acknowledges may be read now, and it came after `now` (decision 0061)
             self.work(port, slot, live, clock::now());
@@ -262,6 +294,13 @@ fn receive_for<'a>(
         bound = binding.take(&received.bytes, received.from, port.encapsulation, now, &mut turn.batch);
         if bound.is_none() {
             turn.batch.push(received.from, received.bytes);
+        }
+    } else if binding.slot.service() == Service::Datagram
+        && let Some(packets) = turn.batch.take_joined()
+    {
+        bound = binding.take_joined(&packets, port.encapsulation);
+        if bound.is_none() {
+            turn.batch.put_back(packets);
         }
     }
     (count, bound)

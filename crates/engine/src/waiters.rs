@@ -113,6 +113,12 @@ impl Waiters {
         self.bits.load(Ordering::SeqCst) & interest.bit() != 0
     }
 
+    /// Whether whatever is to be sent has room.
+    pub(crate) fn are_writable(&self) -> bool {
+        let bits = Interest::Writable.bit() | Interest::RestWritable.bit();
+        self.bits.load(Ordering::Relaxed) & bits == bits
+    }
+
     /// Puts `bits` in place of the present ones; who waited for a new one goes to `wakes`. `again` are bits whose
     /// descriptors are written even if they were set before: something new arrived.
     #[inline]

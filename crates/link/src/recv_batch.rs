@@ -247,6 +247,22 @@ impl RecvBatch {
         }
     }
 
+    /// The same of packets that the kernel joined.
+    #[inline]
+    pub fn take_joined(&mut self) -> Option<Received> {
+        if self.packets.len() != 1 || self.joined == 0 || self.laid > 0 || self.has_placed() {
+            return None;
+        }
+        self.joined = 0;
+        self.packets.pop()
+    }
+
+    /// Puts them back.
+    pub fn put_back(&mut self, packets: Received) {
+        self.joined += packets.count() - 1;
+        self.packets.push(packets);
+    }
+
     /// Puts in a packet whose bytes have an owner already.
     pub fn push(&mut self, from: SocketAddr, bytes: BytesMut) {
         self.packets.push(Received::new(from, bytes));

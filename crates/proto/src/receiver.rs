@@ -236,6 +236,19 @@ impl Receiver {
         self.read(|_| ());
     }
 
+    /// Whether a message that is the data of so many DAT with the numbers from RCV.NXT on may go to the user at once: all before it was read.
+    pub(crate) fn hands_over_message(&self, packets: u32, bytes: usize) -> bool {
+        self.room_in_order() >= packets && self.inbox.hands_over_parts(bytes)
+    }
+
+    /// That message went to the user.
+    pub(crate) fn note_message_handed_over(&mut self, packets: u32) {
+        self.dat_since_ack += packets - 1;
+        self.note_data(false);
+        self.nxt += u64::from(packets);
+        self.read(|_| ());
+    }
+
     /// The number after RCV.NXT − 1 came while later ones were held.
     fn fill_gap(&mut self, eom: bool, payload: Bytes) -> Result<Stored, Reason> {
         // [CDP-ACK-8] a packet that fills a gap is acknowledged at once

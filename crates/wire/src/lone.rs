@@ -4,11 +4,8 @@ use weft_base::{FlowKey, Seq};
 
 use crate::header::HEADER_LEN;
 use crate::packet::check_length;
-use crate::words::Words;
+use crate::words::{EOM, Words};
 use crate::{Encapsulation, Header, Kind, Packet, seal};
-
-/// EOM among the words of a header.
-const EOM: u64 = 0x80 << 24;
 
 /// A DAT packet of a given flow that says nothing special: sent once, by no forwarder, without ECE.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +42,10 @@ impl<'a> Lone<'a> {
         // [CDP-CHK-1] nothing but LENGTH is left to be checked of a header that is as expected
         let is_plain = words.nodes & !EOM == expected.nodes && words.ports >> 32 == expected.ports >> 32;
         is_plain.then_some(words)
+    }
+
+    pub(crate) const fn words(&self) -> Words {
+        self.words
     }
 
     /// The data segment.

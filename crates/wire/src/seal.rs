@@ -21,6 +21,12 @@ pub(crate) fn copy_and_sum(head: Words, rest: &[u8], to: &mut [u8]) -> u32 {
     weft_crc::append_copy(weft_crc::crc32c(&head.immutable().unsealed().bytes()), rest, to)
 }
 
+/// The same of a packet that has `before` between its head and `rest`, which is not copied.
+#[inline]
+pub(crate) fn copy_behind_and_sum(head: Words, before: &[u8], rest: &[u8], to: &mut [u8]) -> u32 {
+    weft_crc::append_copy(checksum(head, before), rest, to)
+}
+
 /// The same, of a body of which the sum is known.
 #[must_use]
 #[inline]

@@ -5,6 +5,11 @@
 
 use crate::header::{HEADER_LEN, IMMUTABLE_MASK};
 
+/// EOM among [`Words::nodes`].
+pub(crate) const EOM: u64 = 0x80 << 24;
+/// LENGTH among [`Words::ports`].
+const LENGTH: u64 = 0xFFFF << 16;
+
 /// Three words of 64 bits and one of 32, each as its bytes say in network order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Words {
@@ -48,6 +53,14 @@ impl Words {
         #[allow(clippy::cast_possible_truncation)]
         let number = first.seq.wrapping_add(behind) as u32 == self.seq as u32;
         number && self.nodes == first.nodes && self.ports == first.ports && self.ack == first.ack
+    }
+
+    /// Whether a packet with these words ends what one with the words `first` begins, so many behind it, and says nothing else.
+    #[inline]
+    pub(crate) fn is_end(self, first: Self, behind: u64) -> bool {
+        let as_part =
+            Self { nodes: self.nodes ^ EOM, ports: self.ports ^ (self.ports ^ first.ports) & LENGTH, ..self };
+        as_part.is_alike(first, behind)
     }
 
     /// Without what forwarders may change: CE and HOP.

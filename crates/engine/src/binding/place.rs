@@ -139,6 +139,10 @@ impl Put for Filled<'_, '_> {
         &mut self.buffer.bytes[filled..]
     }
 
+    fn whole(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        self.buffer.bytes.get_mut(..bytes)
+    }
+
     fn note_bytes(&mut self, bytes: usize) {
         let none = Received { len: 0, truncated: 0, end_of_file: false };
         self.received.get_or_insert(none).len += bytes;
@@ -227,6 +231,20 @@ impl Put for Grown<'_, '_> {
         self.taken = Some(Some(data.len()));
     }
 
+    fn whole(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        let message = &mut *self.vector.message;
+        message.resize(bytes, 0);
+        Some(message)
+    }
+
+    fn forget_whole(&mut self) {
+        self.vector.message.clear();
+    }
+
+    fn note_bytes(&mut self, bytes: usize) {
+        self.taken = Some(Some(bytes));
+    }
+
     fn read_ahead(&mut self, connection: &mut Connection) -> bool {
         self.vector.read_ahead(connection)
     }
@@ -256,5 +274,20 @@ impl Place for Whole {
         };
         let told = wait(&mut Binding::new(slot, COPYBREAK_BYTES, &mut put));
         (told, taken)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_message_that_was_refused_nothing_is_left_in_a_vector() {
+        let mut message = b"what it had".to_vec();
+        let vector = &mut Growing::new(&mut message);
+        let mut to = Grown { vector, taken: None };
+        to.whole(5).unwrap().copy_from_slice(b"false");
+        to.forget_whole();
+        assert!(to.taken.is_none() && message.is_empty());
     }
 }

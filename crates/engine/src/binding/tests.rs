@@ -107,6 +107,63 @@ fn bytes_of_a_stream_that_come_together_go_to_who_waits_for_them() {
     }
 }
 
+/// Over real sockets, by which the packets of a message come together: it goes to who waits as it is summed up, to a buffer or a vector; one
+/// that is longer than the buffer is cut by the ordinary way.
+#[test]
+fn a_message_of_several_packets_that_come_together_goes_to_who_waits_for_it() {
+    let bind = "127.0.0.1:0".parse().unwrap();
+    let open = || Engine::open(Settings { bind, ..Settings::default() }).expect("an engine");
+    let (here, there) = (open(), open());
+    if !here.core().port(0).info.gro || !there.core().port(0).info.gso {
+        return weft_skip::skipped!(
+            "this kernel has no UDP_SEGMENT or UDP_GRO, so packets may come one by one"
+        );
+    }
+    let config = || Config { probe_mtu: false, ..Config::new(Service::Datagram, 1_444) };
+    let listening = there.listen(Some(Number::ECHO), config(), Gather::WhenBusy).unwrap();
+    let target = Target { node: None, at: Some(there.underlay()), port: Number::ECHO };
+    let asks = here.connect(target, None, config(), Gather::WhenBusy).unwrap();
+    assert!(here.wait(&asks, Interest::Connected, Some(here.now() + LIMIT)));
+    assert!(there.wait_accept(&listening, Some(there.now() + LIMIT)));
+    let answers = there.accept(&listening).unwrap();
+
+    let (core, port, until) = (here.core(), here.core().port(0), here.now() + LIMIT);
+    let message = long_message(20_000);
+    let (mut buffer, mut vector) = (vec![0; 20_000], vec![7; 30_000]);
+    // A thread of the engine may be there first, or the end of the message come later.
+    let (mut in_buffer, mut in_vector, mut cut) = (0, 0, 0);
+    while in_buffer.min(in_vector).min(cut) < 3 {
+        assert!(here.now() < until, "{in_buffer} in the buffer, {in_vector} in the vector, {cut} cut");
+        for kind in 0..3 {
+            here.send(&asks, b"question").unwrap();
+            assert_eq!(there.recv_within(&answers, &mut [0; 8], Some(LIMIT)).unwrap().len, 8);
+            there.send(&answers, &message).unwrap();
+            let now = clock::now();
+            let turn = |binding: &mut Binding<'_>| core.try_turn_for(port, binding, Runner::User, now);
+            let room = if kind == 0 { 20_000 } else { 19_999 };
+            let bound = if kind == 1 {
+                let (_, bound) = Growing::new(&mut vector).bind(&asks, turn);
+                assert!(bound.is_none_or(|len| len == Some(20_000) && vector == message));
+                in_vector += u32::from(bound.is_some());
+                bound.is_some()
+            } else {
+                let (_, bound) = Buffer::new(&mut buffer[..room]).bind(&asks, turn);
+                assert!(bound.is_none_or(|got| kind == 0 && got.len == 20_000 && buffer == message));
+                in_buffer += u32::from(bound.is_some());
+                bound.is_some()
+            };
+            if bound {
+                assert!(!asks.is_ready(Interest::Readable));
+                continue;
+            }
+            let got = here.recv_within(&asks, &mut buffer[..room], Some(LIMIT)).unwrap();
+            assert_eq!((got.len, got.truncated), (room, 20_000 - room));
+            assert!(buffer[..room] == message[..room]);
+            cut += u32::from(kind == 2);
+        }
+    }
+}
+
 /// Large packets of a flood go straight to who reads, and arrive as well where two read, each of whom has the other's.
 #[test]
 fn a_flood_of_large_packets_is_placed_with_who_reads() {

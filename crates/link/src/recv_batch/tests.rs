@@ -75,3 +75,24 @@ fn small_packets_that_are_held_do_not_pin_regions() {
     assert_eq!(batch.region().as_ptr(), home);
     assert_eq!(held.len(), 1000);
 }
+
+#[test]
+fn what_the_kernel_joined_is_taken_out_where_nothing_else_came_and_may_be_put_back() {
+    let mut batch = RecvBatch::new();
+    let from = "10.0.0.1:1".parse().unwrap();
+    let push = |batch: &mut RecvBatch, len: usize| {
+        batch.region()[..len].fill(MaybeUninit::new(7));
+        // SAFETY: so many bytes have just been written.
+        unsafe { batch.push_region(from, len, 1_000) }
+    };
+    assert_eq!((push(&mut batch, 900), batch.take_joined()), (1, None), "one packet");
+    assert!(batch.take_only().is_some());
+    assert_eq!(push(&mut batch, 2_500), 3);
+    let packets = batch.take_joined().unwrap();
+    assert_eq!((packets.size, packets.bytes.len(), batch.len(), batch.is_empty()), (1_000, 2_500, 0, true));
+    batch.put_back(packets);
+    assert_eq!((batch.len(), batch.pieces()), (3, 1));
+    push(&mut batch, 900);
+    assert_eq!(batch.take_joined(), None, "behind them there is another");
+    assert_eq!(batch.drain().map(|packet| packet.bytes.len()).collect::<Vec<_>>(), [1_000, 1_000, 500, 900]);
+}

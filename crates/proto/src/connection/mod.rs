@@ -22,6 +22,7 @@ mod train;
 mod transmit;
 mod unreachable;
 mod user;
+mod whole;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

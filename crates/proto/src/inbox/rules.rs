@@ -26,6 +26,17 @@ impl Inbox {
         is_whole && self.is_empty()
     }
 
+    /// The same of a message of several data segments.
+    pub(crate) fn hands_over_parts(&self, bytes: usize) -> bool {
+        // [CDP-DG-9] only with an announced MESSAGE
+        self.rules.message_bytes.is_some() && self.hands_over(true, bytes) && !self.is_stream()
+    }
+
+    /// Whether short messages share packets, and so the parts of a long one are records.
+    pub(crate) fn coalesces(&self) -> bool {
+        self.rules.coalesce
+    }
+
     /// What must hold of a data segment before its packet is acknowledged.
     pub(crate) fn check(&self, eom: bool, payload: &[u8]) -> Result<(), Reason> {
         if self.rules.service == Service::Stream || eom {

@@ -18,6 +18,26 @@ fn region(every: usize) -> (Bytes, Vec<Bytes>) {
     (all, segments)
 }
 
+/// [CDP-DG-8] [CDP-DG-9] One that is longer than was announced ends the connection, which is for who takes it apart to see to.
+#[test]
+fn a_message_of_several_packets_is_handed_over_where_it_is_next_and_may_be_as_long() {
+    let rules = |service, message_bytes| Inbox::new(Rules { service, message_bytes, coalesce: false });
+    let cases = [
+        (Service::Datagram, Some(5_000), 5_000, true),
+        (Service::Datagram, Some(5_000), 5_001, false),
+        (Service::Datagram, None, 5_000, false),
+        (Service::Stream, Some(5_000), 5_000, false),
+    ];
+    for (service, message_bytes, bytes, expected) in cases {
+        assert_eq!(rules(service, message_bytes).hands_over_parts(bytes), expected, "{service:?} {bytes}");
+    }
+    for eom in [false, true] {
+        let mut inbox = inbox(Service::Datagram);
+        inbox.push(eom, Bytes::from_static(b"before it")).unwrap();
+        assert!(!inbox.hands_over_parts(5_000));
+    }
+}
+
 /// Packets of a stream, each with `len` bytes.
 fn stream_packets(count: u64, len: usize) -> Vec<Vec<u8>> {
     let end = Address { node: NodeId::new(1).unwrap(), port: Port::new(50_000).unwrap() };

@@ -15,7 +15,7 @@ fn state(connection: &Connection) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with("last_end:")).collect::<Vec<_>>().join("\n")
 }
 
-fn assert_same(left: &Connection, right: &Connection, when: &str) {
+pub(super) fn assert_same(left: &Connection, right: &Connection, when: &str) {
     let (left, right) = (state(left), state(right));
     for (left, right) in left.lines().zip(right.lines()) {
         assert_eq!(left, right, "{when}");

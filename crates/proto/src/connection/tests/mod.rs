@@ -10,6 +10,7 @@ mod paths;
 mod repair;
 mod third;
 mod trains;
+mod whole;
 
 use std::time::Duration;
 

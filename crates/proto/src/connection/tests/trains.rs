@@ -16,7 +16,7 @@ impl Dice {
 }
 
 /// Bytes that the kernel would join: of packets of one size, and one that is shorter; and the size.
-fn join(packets: &[Bytes]) -> Vec<(usize, Bytes)> {
+pub(super) fn join(packets: &[Bytes]) -> Vec<(usize, Bytes)> {
     let mut joined: Vec<(usize, Vec<u8>)> = Vec::new();
     for packet in packets {
         match joined.last_mut() {
