@@ -2,8 +2,9 @@
 //!
 //! For a connected socket the kernel keeps the route of what leaves and knows the socket of what arrives; it looks both
 //! up anew for each packet of a shared one. That is 0.8 µs of a round trip of 8 µs, at either end, and a tenth of what a
-//! packet costs that is joined with no other. Such a socket takes all packets of its peer and has no part in joining, so
-//! it exists only while they come one at a time, or in runs that the kernel did not join (`rhythm`).
+//! packet costs that is joined with no other. Such a socket takes all packets of its peer, and the kernel joins them for it where they are
+//! messages of several packets; so it is used only while they come one message at a time, or in runs that the kernel did not join
+//! (`rhythm`).
 //!
 //! Nothing is lost on the way back: the socket is connected to a port of the peer that sends nothing, so that what the
 //! peer sends from then on arrives at the shared socket, and is read until it is empty. A packet that the kernel was just
@@ -12,7 +13,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use socket2::Socket;
@@ -25,7 +26,7 @@ use super::options::{self, Beside};
 pub(super) enum Mode {
     /// Nothing.
     Off,
-    /// The packets of its peer, to and fro, which come one at a time.
+    /// The messages of its peer, to and fro, which come one at a time.
     On,
     /// The packets of its peer, to and fro, which come in runs.
     Flood,
@@ -45,6 +46,8 @@ pub(super) struct Direct {
     connecting: AtomicU32,
     /// Whom it is connected to. Held while a packet leaves, so that none goes to another.
     peer: Mutex<Option<SocketAddr>>,
+    /// Whether the kernel may join what it brings.
+    joins: AtomicBool,
 }
 
 impl Direct {
@@ -56,6 +59,7 @@ impl Direct {
             mode: AtomicU8::new(Mode::Off as u8),
             connecting: AtomicU32::new(0),
             peer: Mutex::default(),
+            joins: AtomicBool::new(false),
         }
     }
 
@@ -94,7 +98,7 @@ impl Direct {
             .map_or(Ok(()), |socket| socket.set_reuse_address(is_shared))
     }
 
-    /// Gives `peer` the second socket, for packets that come as `mode` says, if the system has one.
+    /// Gives `peer` the second socket, for packets that come as `mode` says and that the kernel `joins` or not, if the system has one.
     #[cold]
     pub(super) fn begin(
         &self,
@@ -103,12 +107,16 @@ impl Direct {
         buffer_bytes: usize,
         peer: SocketAddr,
         mode: Mode,
+        joins: bool,
     ) {
         let mut held = self.lock();
         let is_new = self.socket.get().is_none();
         let socket = self.socket.get_or_init(|| open(shared, local, buffer_bytes, peer).ok());
         self.connecting.fetch_add(1, Ordering::Release);
         let Some(socket) = socket else { return };
+        if self.joins() != joins && options::set_gro(socket, joins).is_ok() {
+            self.joins.store(joins, Ordering::Relaxed);
+        }
         // A peer that cannot be reached just now does not answer either: the shared socket does.
         if is_new || connect(socket, local, peer) == Connected::ToPeer {
             *held = Some(peer);
@@ -136,6 +144,12 @@ impl Direct {
     #[inline]
     pub(super) fn is_used(&self) -> bool {
         matches!(self.mode(), Mode::On | Mode::Flood)
+    }
+
+    /// Whether what it brings may be several packets.
+    #[inline]
+    pub(super) fn joins(&self) -> bool {
+        self.joins.load(Ordering::Relaxed)
     }
 
     /// The socket to send to `to` by, for as long as the guard lives.

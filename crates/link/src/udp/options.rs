@@ -93,7 +93,12 @@ pub(super) fn has_gso(socket: &Socket) -> bool {
 
 /// Has the kernel join packets that arrive. Whether it knows how.
 pub(super) fn enable_gro(socket: &Socket) -> bool {
-    set(socket, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok()
+    set_gro(socket, true).is_ok()
+}
+
+/// Has the kernel join packets that arrive, or not.
+pub(super) fn set_gro(socket: &Socket, joins: bool) -> io::Result<()> {
+    set(socket, libc::SOL_UDP, libc::UDP_GRO, joins.into())
 }
 
 fn set(socket: &Socket, level: i32, name: i32, value: i32) -> io::Result<()> {

@@ -10,10 +10,11 @@ use std::sync::atomic::Ordering;
 use super::address::{self, Storage};
 use super::control::{Control, segment_bytes};
 use super::direct::Mode;
-use super::rhythm::{Flood, Next};
+use super::rhythm::Flood;
 use super::{Udp, refusals};
 use crate::{RecvBatch, recv_batch::REGION_BYTES, sys};
 
+mod own;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -72,14 +73,14 @@ impl Udp {
         while batch.room() > 0 && errors < ERRORS_MAX {
             match self.recv_joined(self.fd(), batch)? {
                 Arrival::Nothing => {
-                    batch.rhythm.note_empty(count, calls);
+                    batch.rhythm.note_empty(calls);
                     batch.rhythm.note_drained();
                     break;
                 }
                 Arrival::Again => errors += 1,
                 Arrival::Packets(1, from) if count == 0 && batch.rhythm.is_sparse() => {
-                    if batch.rhythm.note_lone(from) {
-                        self.begin_direct(batch, from, Mode::On);
+                    if let Some(joins) = batch.rhythm.note_lone(from) {
+                        self.begin_direct(batch, from, Mode::On, joins);
                     }
                     return Ok(1);
                 }
@@ -87,12 +88,15 @@ impl Udp {
                     count += more;
                     calls += 1;
                     if batch.rhythm.note_run(from, more) {
-                        self.begin_direct(batch, from, Mode::Flood);
+                        self.begin_direct(batch, from, Mode::Flood, false);
                     }
                     if batch.rhythm.is_short_of_room() && self.direct.mode() == Mode::Off {
                         self.begin_wide(batch);
                     }
                     if calls == 1 && batch.rhythm.take_sparse() && batch.bytes() <= LONE_BYTES_MAX {
+                        if let Some(joins) = batch.rhythm.note_joined(from, self.counters.send_calls.get()) {
+                            self.begin_direct(batch, from, Mode::On, joins);
+                        }
                         break;
                     }
                 }
@@ -101,12 +105,12 @@ impl Udp {
         Ok(count)
     }
 
-    fn begin_direct(&self, batch: &mut RecvBatch, peer: SocketAddr, mode: Mode) {
+    fn begin_direct(&self, batch: &mut RecvBatch, peer: SocketAddr, mode: Mode, joins: bool) {
         if self.direct.mode() != Mode::Off {
             return;
         }
         let had = self.direct.fd();
-        self.direct.begin(&self.socket, self.local, self.buffer_bytes, peer, mode);
+        self.direct.begin(&self.socket, self.local, self.buffer_bytes, peer, mode, joins);
         if self.direct.fd() != had {
             batch.note_new_fds();
         }
@@ -165,107 +169,6 @@ impl Udp {
         Ok(count)
     }
 
-    /// At most one packet, by the cheapest call there is, from the socket of one peer.
-    fn recv_direct(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        let Some(fd) = self.direct.fd() else { return Ok(0) };
-        let mut arrival = self.recv_plain(fd, batch)?;
-        for _ in 1..batch.looks() {
-            let Arrival::Nothing = arrival else { break };
-            batch.rhythm.note_direct_empty();
-            arrival = self.recv_plain(fd, batch)?;
-        }
-        match arrival {
-            Arrival::Nothing => {
-                batch.rhythm.note_direct_empty();
-                Ok(0)
-            }
-            Arrival::Again => Ok(0),
-            Arrival::Packets(count, _) => {
-                match batch.rhythm.note_direct(self.counters.send_calls.get()) {
-                    Next::Stop => {}
-                    Next::Flood => self.direct.set_mode(Mode::Flood),
-                    Next::End => self.direct.end(self.local),
-                }
-                Ok(count)
-            }
-        }
-    }
-
-    /// What lies in the socket of a peer that is to use the shared one again, and behind it what that one holds. What the kernel
-    /// was just delivering may come to either: the second one is read first for some turns.
-    #[cold]
-    fn recv_rest(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        let (count, is_empty) = match self.own_wide(batch) {
-            Some(wide) => self.recv_basins(wide.basins(), batch)?,
-            None => self.recv_until_empty(batch)?,
-        };
-        if !is_empty {
-            return Ok(count);
-        }
-        self.note_wide_empty(batch);
-        if batch.rhythm.note_rest_empty() {
-            self.leave_wide();
-            self.direct.set_mode(Mode::Off);
-        }
-        Ok(count + self.recv_shared(batch)?)
-    }
-
-    /// Reads the second socket until it is empty, which is told, or the batch full.
-    pub(super) fn recv_until_empty(&self, batch: &mut RecvBatch) -> io::Result<(usize, bool)> {
-        let Some(fd) = self.direct.fd() else { return Ok((0, true)) };
-        if let Some(from) = batch.origin.known(self.direct.connecting()) {
-            return self.recv_run(fd, from, batch);
-        }
-        let (mut count, mut errors) = (0, 0);
-        while batch.room() > 0 && errors < ERRORS_MAX {
-            match self.recv_plain(fd, batch)? {
-                Arrival::Nothing => return Ok((count, true)),
-                Arrival::Again => errors += 1,
-                Arrival::Packets(more, _) => count += more,
-            }
-        }
-        Ok((count, false))
-    }
-
-    /// What the kernel was delivering to the second socket when that was found empty for the last time. Nobody else takes it,
-    /// and who sleeps on the descriptors would find one of them readable for ever.
-    fn recv_late(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        if self.direct.fd().is_none() || !batch.rhythm.is_look_due(0) {
-            return Ok(0);
-        }
-        Ok(self.recv_until_empty(batch)?.0)
-    }
-
-    /// One packet of the second socket, which the kernel did not join with others: no message header, no control room, which
-    /// saves 250 ns, and no address where only one is possible.
-    fn recv_plain(&self, fd: RawFd, batch: &mut RecvBatch) -> io::Result<Arrival> {
-        let connecting = self.direct.connecting();
-        let known = batch.origin.known(connecting);
-        let mut from = Storage::uninit();
-        let mut from_len = address::STORAGE_BYTES;
-        let region = batch.region().as_mut_ptr().cast();
-        let (name, name_len) = match known {
-            Some(_) => (ptr::null_mut(), ptr::null_mut()),
-            None => (from.as_mut_ptr().cast(), &raw mut from_len),
-        };
-        // SAFETY: the region, and the room for the address if that is asked for, live, are ours, and have the lengths given; a
-        // region has at least REGION_BYTES.
-        let len = unsafe { sys::recvfrom(fd, region, REGION_BYTES, libc::MSG_DONTWAIT, name, name_len) };
-        let Ok(len) = usize::try_from(len) else {
-            return self.handle_recv_error(&io::Error::last_os_error(), batch);
-        };
-        if let Some(from) = known {
-            return Ok(self.deliver(batch, from, len, len));
-        }
-        match address::parse(&from, from_len) {
-            Some(from) => {
-                batch.origin.note(connecting, from);
-                Ok(self.deliver(batch, from, len, len))
-            }
-            None => Ok(self.count_truncated()),
-        }
-    }
-
     #[cold]
     fn count_truncated(&self) -> Arrival {
         self.counters.receive_truncated.add(1);
@@ -274,13 +177,23 @@ impl Udp {
 
     /// A packet, or several that the kernel joined; the size of the pieces is in a control message.
     pub(super) fn recv_joined(&self, fd: RawFd, batch: &mut RecvBatch) -> io::Result<Arrival> {
+        self.recv_joined_from(fd, None, batch)
+    }
+
+    /// The same, without the address where that is `known`.
+    fn recv_joined_from(
+        &self,
+        fd: RawFd,
+        known: Option<SocketAddr>,
+        batch: &mut RecvBatch,
+    ) -> io::Result<Arrival> {
         let mut from = Storage::uninit();
         let mut control = MaybeUninit::<Control>::uninit();
         let region = batch.region();
         let mut iov = libc::iovec { iov_base: region.as_mut_ptr().cast(), iov_len: REGION_BYTES };
         let mut message = libc::msghdr {
-            msg_name: from.as_mut_ptr().cast(),
-            msg_namelen: address::STORAGE_BYTES,
+            msg_name: if known.is_some() { ptr::null_mut() } else { from.as_mut_ptr().cast() },
+            msg_namelen: if known.is_some() { 0 } else { address::STORAGE_BYTES },
             msg_iov: &raw mut iov,
             msg_iovlen: 1,
             msg_control: control.as_mut_ptr().cast(),
@@ -293,8 +206,7 @@ impl Udp {
         let Ok(len) = usize::try_from(len) else {
             return self.handle_recv_error(&io::Error::last_os_error(), batch);
         };
-        let from = address::parse(&from, message.msg_namelen);
-        match from {
+        match known.or_else(|| address::parse(&from, message.msg_namelen)) {
             Some(from) if message.msg_flags & libc::MSG_TRUNC == 0 => {
                 let segment = segment_bytes(&message).unwrap_or(len);
                 Ok(self.deliver(batch, from, len, segment))

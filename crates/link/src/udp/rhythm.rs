@@ -12,6 +12,8 @@ mod tests;
 const RUN: u32 = 32;
 /// Packets in a row from one peer, none of them joined with another, before that is a flood, which is worth one as well.
 const FLOOD: u32 = 256;
+/// Packets in a row that were lone before a socket is one too many that would join them.
+const UNJOINED: u32 = 256;
 /// Packets of a flood after which the shared socket shows whether they would be joined by now.
 const FLOOD_MAX: u32 = 1 << 16;
 /// Packets in a row from one peer before they may go round several sockets.
@@ -39,11 +41,13 @@ pub(crate) struct Rhythm {
     /// Whether the last call that looked found the shared socket empty, after one packet, or some that were joined, at most.
     is_sparse: bool,
     partner: Option<SocketAddr>,
-    /// Lone packets of the partner, up to [`RUN`].
+    /// Lone packets of the partner, or joined ones after a wait, up to [`RUN`].
     run: u32,
+    /// Some of them were joined.
+    is_run_joined: bool,
     /// Packets from the partner's own socket since that was last empty.
     at_once: u32,
-    /// How many send calls there had been when the last of them came.
+    /// How many send calls there had been when the last of them came, or the last that were joined.
     sends: u64,
     turns: u32,
     report_turns: u32,
@@ -52,6 +56,8 @@ pub(crate) struct Rhythm {
     weight: u32,
     /// Packets of the partner in a row that the kernel joined with no other, up to [`FLOOD`].
     singles: u32,
+    /// Packets of the partner in a row that were lone though its own socket joins, up to [`UNJOINED`].
+    unjoined: u32,
     /// Packets of the partner in a row, up to [`ROW`].
     row: u32,
     /// The kernel has too little room for what comes.
@@ -100,32 +106,43 @@ impl Rhythm {
         std::mem::take(&mut self.is_sparse)
     }
 
-    /// The shared socket is empty, after `count` packets in one turn, which took so many calls.
+    /// The shared socket is empty, after so many calls in one turn that brought something.
     #[inline]
-    pub(crate) fn note_empty(&mut self, count: usize, calls: usize) {
+    pub(crate) fn note_empty(&mut self, calls: usize) {
         self.is_sparse = calls <= 1;
-        if count > 1 {
-            self.run = 0;
+        if calls > 1 {
+            (self.run, self.is_run_joined) = (0, false);
         }
     }
 
-    /// A packet came that was likely to be alone. True when its sender is now worth a socket of its own.
+    /// A packet came that was likely to be alone. `Some` when its sender is now worth a socket of its own: whether the kernel is to join
+    /// packets for it.
     #[inline]
-    pub(crate) fn note_lone(&mut self, from: SocketAddr) -> bool {
+    pub(crate) fn note_lone(&mut self, from: SocketAddr) -> Option<bool> {
         self.is_sparse = false;
         self.meet(from);
         self.run += 1;
         if self.run < RUN {
-            return false;
+            return None;
         }
         self.run = 0;
-        true
+        Some(std::mem::take(&mut self.is_run_joined))
+    }
+
+    /// The same of several that were joined and likely to be all there is, after so many send calls. It is a run where they are answered.
+    pub(crate) fn note_joined(&mut self, from: SocketAddr, sends: u64) -> Option<bool> {
+        if std::mem::replace(&mut self.sends, sends) == sends {
+            (self.run, self.is_run_joined) = (0, false);
+            return None;
+        }
+        self.is_run_joined |= self.partner == Some(from);
+        self.note_lone(from)
     }
 
     fn meet(&mut self, from: SocketAddr) {
         if self.partner != Some(from) {
             self.partner = Some(from);
-            (self.run, self.singles, self.row) = (0, 0, 0);
+            (self.run, self.singles, self.row, self.is_run_joined) = (0, 0, 0, false);
         }
     }
 
@@ -172,6 +189,7 @@ impl Rhythm {
     /// The partner has a socket of its own, or several, from now on.
     pub(super) fn begin(&mut self, mode: Mode) {
         (self.run, self.at_once, self.turns, self.weight) = (0, 0, 0, WEIGHT_MAX);
+        self.unjoined = 0;
         (self.is_draining, self.is_sparse, self.rest_looks) = (true, false, REST_LOOKS);
         self.is_short_of_room = false;
         self.flood_left = match mode {
@@ -241,6 +259,12 @@ impl Rhythm {
         self.at_once += 1;
         self.weight = (self.weight + 1).min(WEIGHT_MAX);
         Next::Stop
+    }
+
+    /// The partner's own socket, for which packets are joined, brought so many. True when they have not been joined for long.
+    pub(crate) fn note_joins(&mut self, count: usize) -> bool {
+        self.unjoined = if count == 1 { self.unjoined + 1 } else { 0 };
+        self.unjoined >= UNJOINED
     }
 
     /// The partner's own socket is empty.

@@ -92,8 +92,7 @@ impl Udp {
         let messages = scatter.fill(batch, at, group_max, self.local.is_ipv6());
         if let [one] = messages {
             // SAFETY: as below.
-            let sent = unsafe { sys::sendmsg(self.fd(), &raw const one.msg_hdr, libc::MSG_DONTWAIT) };
-            let bytes = usize::try_from(sent).map_err(|_| io::Error::last_os_error())?;
+            let bytes = unsafe { self.send_group(batch.at(at).to, &one.msg_hdr) }?;
             let packets = scatter.packets(1);
             self.count_sent(packets, bytes);
             return Ok(packets);
@@ -110,6 +109,26 @@ impl Udp {
         let packets = scatter.packets(sent);
         self.count_sent(packets, bytes);
         Ok(packets)
+    }
+
+    /// One group for `to`, by the socket of its peer, if it has one.
+    ///
+    /// # Safety
+    /// What `message` points to lives through the call.
+    unsafe fn send_group(&self, to: SocketAddr, message: &libc::msghdr) -> io::Result<usize> {
+        if let Some((socket, _held)) = self.direct.way_to(to) {
+            let message = libc::msghdr { msg_name: ptr::null_mut(), msg_namelen: 0, ..*message };
+            // SAFETY: passed on to the caller.
+            let sent = unsafe { sys::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT) };
+            match usize::try_from(sent) {
+                Ok(bytes) => return Ok(bytes),
+                // As with a lone one: the shared socket may have room, or a way.
+                Err(_) => self.may_belong_to_another(&io::Error::last_os_error(), None),
+            };
+        }
+        // SAFETY: passed on to the caller.
+        let sent = unsafe { sys::sendmsg(self.fd(), message, libc::MSG_DONTWAIT) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
     /// One packet: no control message, no list of messages. `may_be_direct`: by the socket of its peer, if it has one.

@@ -51,7 +51,7 @@ impl Udp {
     /// as the last. `None`, and nothing was received, where the next one cannot be expected to go there. What is left in the socket waits
     /// for the next turn, when the reader has room again.
     pub(super) fn recv_placed(&self, batch: &mut RecvBatch, place: &mut [u8]) -> io::Result<Option<usize>> {
-        if place.is_empty() {
+        if place.is_empty() || self.direct.joins() {
             return Ok(None);
         }
         let Some(from) = batch.origin.known(self.direct.connecting()) else { return Ok(None) };

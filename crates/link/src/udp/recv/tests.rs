@@ -68,6 +68,48 @@ fn what_comes_to_the_second_socket_after_its_end_is_received_and_wakes_nobody_fo
     assert_eq!(wait(&[second], Some(std::time::Duration::ZERO)).unwrap(), 0);
 }
 
+/// Messages of several packets that go to and fro come by a second socket as well, joined; those of one by one that does not join.
+#[test]
+fn who_sends_several_packets_at_a_time_has_a_socket_for_which_they_are_joined() {
+    let bind = || Udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let (here, there) = (bind(), bind());
+    if !(here.info().gro && there.info().gso) {
+        return weft_skip::skipped!("this kernel has no UDP_SEGMENT or UDP_GRO, so packets come one by one");
+    }
+    let (mut at_here, mut at_there, mut batch) = (RecvBatch::new(), RecvBatch::new(), SendBatch::new());
+    let mut talk = |count: usize| {
+        // who waits finds nothing there at first
+        assert_eq!(here.recv(&mut at_here).unwrap(), 0);
+        let message: Vec<u8> = (0..=250).cycle().take(count * 1_000 - 1).collect();
+        message.chunks(1_000).for_each(|packet| batch.push_slice(here.local, packet));
+        there.send(&mut batch).unwrap();
+        batch.clear();
+        while at_here.bytes() < message.len() {
+            wait(&here.poll_fds(), None).unwrap();
+            here.recv(&mut at_here).unwrap();
+        }
+        let pieces = at_here.pieces();
+        let came: Vec<u8> = at_here.drain().flat_map(|packet| packet.bytes.to_vec()).collect();
+        assert!(came == message, "{} bytes of {}", came.len(), message.len());
+        send(&here, there.local);
+        receive(&there, &mut at_there);
+        (here.direct.mode(), here.direct.joins(), pieces)
+    };
+    // a socket that joins, which is left when nothing was joined for long, for one that does not, and the other way round
+    for (count, joins) in [(3, true), (1, false), (20, true)] {
+        let until = std::time::Instant::now() + Duration::from_secs(20);
+        while talk(count) != (Mode::On, joins, 1) {
+            assert!(std::time::Instant::now() < until, "messages of {count} packets: {:?}", talk(count));
+        }
+        for round in 0..100 {
+            assert_eq!(talk(count), (Mode::On, joins, 1), "messages of {count} packets, {round} later");
+        }
+        // a longer one, and one of one packet, are received all the same
+        talk(30);
+        talk(1);
+    }
+}
+
 /// A packet that tells its number. Sizes are such as are copied out, such as go on in a run, and such as end one.
 fn numbered(number: u32) -> Vec<u8> {
     let size = [4, 640, 1_472, 1_472, 1_472, 1_000, 1_472][number as usize / 5 % 7];

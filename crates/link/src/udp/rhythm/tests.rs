@@ -8,8 +8,8 @@ fn peer(port: u16) -> SocketAddr {
 fn partnered() -> Rhythm {
     let mut rhythm = Rhythm::default();
     for turn in 1..=RUN {
-        assert_eq!(rhythm.note_lone(peer(1)), turn == RUN);
-        rhythm.note_empty(0, 0);
+        assert_eq!(rhythm.note_lone(peer(1)), (turn == RUN).then_some(false));
+        rhythm.note_empty(0);
     }
     rhythm.begin(Mode::On);
     rhythm
@@ -20,14 +20,49 @@ fn lone_packets_of_one_peer_earn_a_socket() {
     partnered();
     let mut rhythm = Rhythm::default();
     assert!(
-        (0..2 * RUN).all(|turn| !rhythm.note_lone(peer(if turn % 2 == 0 { 1 } else { 2 }))),
+        (0..2 * RUN).all(|turn| rhythm.note_lone(peer(if turn % 2 == 0 { 1 } else { 2 })).is_none()),
         "two peers in turns"
     );
     assert!((0..2 * RUN).all(|turn| {
         let count = if turn % 30 == 29 { 2 } else { 0 };
-        rhythm.note_empty(count, count);
-        !rhythm.note_lone(peer(1))
+        rhythm.note_empty(count);
+        rhythm.note_lone(peer(1)).is_none()
     }));
+}
+
+#[test]
+fn who_sends_several_packets_at_a_time_earns_one_for_which_they_are_joined_until_they_are_not() {
+    let mut rhythm = Rhythm::default();
+    let lone = |rhythm: &mut Rhythm, from| rhythm.note_lone(from);
+    let mut sends = 0;
+    let mut joined = |rhythm: &mut Rhythm, from| {
+        sends += 1;
+        rhythm.note_joined(from, sends)
+    };
+    for turn in 1..=RUN {
+        // some of the messages have one packet
+        let earned = if turn % 4 == 3 { joined(&mut rhythm, peer(1)) } else { lone(&mut rhythm, peer(1)) };
+        assert_eq!(earned, (turn == RUN).then_some(true));
+        rhythm.note_empty(0);
+    }
+    assert!((1..RUN).all(|_| lone(&mut rhythm, peer(1)).is_none()));
+    assert_eq!(lone(&mut rhythm, peer(1)), Some(false), "of another run");
+    // what another sent says nothing of this one, nor does a run that was broken off
+    assert_eq!(joined(&mut rhythm, peer(1)), None);
+    rhythm.note_empty(2);
+    assert!((1..RUN).all(|_| lone(&mut rhythm, peer(1)).is_none()));
+    assert_eq!(lone(&mut rhythm, peer(1)), Some(false));
+    assert_eq!(joined(&mut rhythm, peer(1)), None);
+    assert!((1..RUN).all(|_| lone(&mut rhythm, peer(3)).is_none()));
+    assert_eq!(lone(&mut rhythm, peer(3)), Some(false));
+    // nor does what nobody answers
+    assert!((0..2 * RUN).all(|_| rhythm.note_joined(peer(3), 0).is_none()));
+    rhythm.begin(Mode::On);
+    for round in 0..3 * UNJOINED {
+        assert!(!rhythm.note_joins(if round % (UNJOINED - 1) == 0 { 2 } else { 1 }));
+    }
+    rhythm.note_joins(2);
+    assert!((1..UNJOINED).all(|_| !rhythm.note_joins(1)) && rhythm.note_joins(1));
 }
 
 #[test]
@@ -122,11 +157,11 @@ fn others_are_looked_at_and_end_the_preference_when_they_are_many() {
 #[test]
 fn what_is_joined_may_be_alone_as_a_packet_may() {
     let mut rhythm = Rhythm::default();
-    rhythm.note_empty(0, 0);
+    rhythm.note_empty(0);
     assert!(rhythm.take_sparse(), "nothing was there before");
     assert!(!rhythm.take_sparse(), "more may have come since");
-    rhythm.note_empty(12, 1);
+    rhythm.note_empty(1);
     assert!(rhythm.take_sparse(), "twelve packets at once, and nothing behind them");
-    rhythm.note_empty(24, 2);
+    rhythm.note_empty(2);
     assert!(!rhythm.take_sparse(), "one behind the other");
 }
