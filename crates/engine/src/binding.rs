@@ -173,10 +173,16 @@ impl<'a> Binding<'a> {
         if live.side.is_some() || *from != live.to || live.is_wanted() {
             return None;
         }
+        let mut may_be_written = false;
         // It may have come after the thread looked at the clock (decision 0061).
-        let Some(bytes) = live.connection.take_message(clock::now(), &message, |bytes| self.to.whole(bytes))
-        else {
-            self.to.forget_whole();
+        let taken = live.connection.take_message(clock::now(), &message, |bytes| {
+            may_be_written = true;
+            self.to.whole(bytes)
+        });
+        let Some(bytes) = taken else {
+            if may_be_written {
+                self.to.forget_whole();
+            }
             return None;
         };
         self.note_bytes(bytes);

@@ -162,6 +162,17 @@ fn a_message_of_several_packets_that_come_together_goes_to_who_waits_for_it() {
             cut += u32::from(kind == 2);
         }
     }
+    // Of one that comes in several pieces the last may be joined, too, and is not the message.
+    let message = long_message(100_000);
+    for _ in 0..100 {
+        here.send(&asks, b"question").unwrap();
+        assert_eq!(there.recv_within(&answers, &mut [0; 8], Some(LIMIT)).unwrap().len, 8);
+        std::thread::scope(|scope| {
+            scope.spawn(|| there.send(&answers, &message).unwrap());
+            assert_eq!(here.recv_into_within(&asks, &mut vector, Some(LIMIT)).unwrap(), Some(100_000));
+        });
+        assert!(vector == message);
+    }
 }
 
 /// Large packets of a flood go straight to who reads, and arrive as well where two read, each of whom has the other's.
