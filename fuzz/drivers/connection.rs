@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use weft_base::{Address, FlowKey, Instant, NodeId, Port, Seq, Service};
 use weft_proto::{Config, Connection, Listener, RecvError, Secret, SendError, State, Verdict, refusal_of};
-use weft_wire::{Encapsulation, Packet, Reason, Refused, Train, emit};
+use weft_wire::{Encapsulation, JoinedMessage, Packet, Reason, Refused, Train, emit};
 
 #[path = "forge.rs"]
 mod forge;
@@ -25,6 +25,9 @@ const STEPS_MAX: usize = 600;
 /// Most timers that fire before both ends must be closed.
 const TIMERS_MAX: usize = 20_000;
 const LIMIT: usize = 16 << 10;
+
+/// Among the flags of a header (CDP-FLG-1).
+const EOM: u8 = 0x80;
 
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
@@ -245,13 +248,40 @@ impl World {
     fn deliver(&mut self, end: usize, count: usize) {
         let mut left = count;
         while left > 0 {
-            let together = self.deliver_train(end, left);
+            let mut together = self.deliver_message(end, left);
+            if together == 0 {
+                together = self.deliver_train(end, left);
+            }
             if together == 0 {
                 let Some(bytes) = self.wires[end].pop_front() else { break };
                 self.arrive(end, &bytes);
             }
             left -= together.max(1);
         }
+    }
+
+    /// Packets that are a whole message arrive together, and a user waits with a buffer; tells how many.
+    fn deliver_message(&mut self, end: usize, most: usize) -> usize {
+        let flow = if end == CLIENT { flow() } else { flow().reversed() };
+        let waits = self.streams[1 - end].read_messages.is_multiple_of(2);
+        let Some(connection) = self.ends[end].as_mut().filter(|_| waits) else { return 0 };
+        let size = self.wires[end].front().map_or(0, Vec::len);
+        let ends =
+            |packet: &Vec<u8>| packet.len() < size || packet.get(4).is_some_and(|flags| flags & EOM != 0);
+        let Some(last) = self.wires[end].iter().take(most).position(ends) else { return 0 };
+        let joined: Vec<u8> = self.wires[end].iter().take(last + 1).flatten().copied().collect();
+        let Some(message) = JoinedMessage::new_checked(&joined, size, flow, Encapsulation::Udp) else {
+            return 0;
+        };
+        let mut buffer = vec![0; LIMIT];
+        let Some(read) = connection.take_message(self.now, &message, |bytes| buffer.get_mut(..bytes)) else {
+            return 0;
+        };
+        assert_eq!(message.packets() as usize, last + 1);
+        self.wires[end].drain(..=last);
+        self.check_read(end, &buffer[..read], 0);
+        self.drain(end);
+        last + 1
     }
 
     /// Packets that are alike arrive together, where there are two at least; tells how many.
