@@ -1,4 +1,4 @@
-//! The socket of its own that a peer gets with whom single packets go to and fro.
+//! The socket of its own that a peer gets with whom single messages go to and fro.
 
 mod ends;
 

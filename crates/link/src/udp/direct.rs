@@ -1,4 +1,4 @@
-//! A second socket, connected to the one peer with whom single packets go to and fro, or who sends a flood.
+//! A second socket, connected to the one peer with whom single messages go to and fro, or who sends a flood.
 //!
 //! For a connected socket the kernel keeps the route of what leaves and knows the socket of what arrives; it looks both
 //! up anew for each packet of a shared one. That is 0.8 µs of a round trip of 8 µs, at either end, and a tenth of what a

@@ -70,7 +70,7 @@ pub struct UdpOptions {
     pub gso: bool,
     /// Whether to let the kernel join packets that arrive (`UDP_GRO`), if it can; by all sockets of the link.
     pub gro: bool,
-    /// Whether a peer with whom single packets go to and fro, or whose packets come in runs that the kernel does not join,
+    /// Whether a peer with whom single messages go to and fro, or whose packets come in runs that the kernel does not join,
     /// gets a connected socket beside the shared one.
     pub direct: bool,
     /// Whether the packets of a peer that floods the link may be striped over four more sockets, where the kernel gives less than 1.5 MiB for what
