@@ -1,8 +1,9 @@
-//! A message that is answered at once is acknowledged by its answer.
+//! A question that is answered at once is acknowledged by its answer.
 //!
 //! The second packet of a message asks for an acknowledgement at once, and that takes its receiver as long as two packets of the answer
-//! that follows it. So where the message before was answered at once, one that is whole and in order leaves its acknowledgement to the
-//! answer, or to ACK_DELAY if none comes (decision 0078).
+//! that follows it. So where the question before was answered at once, one that is whole and in order leaves its acknowledgement to the
+//! answer, or to ACK_DELAY if none comes (decision 0078). A question is a message, or of a stream, which does not tell where one ends, what
+//! comes together and is little (decision 0083).
 
 use std::time::Duration;
 
@@ -18,7 +19,11 @@ const AT_ONCE: Duration = Duration::from_micros(200);
 /// while the answer is made.
 const PACKETS_MAX: u32 = 128;
 
-/// The latest message of several packets: when it was whole, while it has no answer. One word, as every connection has it.
+/// The same of a stream: fewer than a sender may have in flight from the beginning, so that one who waits for room is mostly not mistaken for
+/// one who has asked.
+const STREAM_PACKETS_MAX: u32 = 24;
+
+/// The latest question of several packets: when it was whole, while it has no answer. One word, as every connection has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Question(Instant);
 
@@ -27,6 +32,11 @@ impl Question {
     pub(super) const NONE: Self = Self(Instant::ZERO);
     /// It was answered at once, so it is worth waiting for an answer to the next.
     const ANSWERED: Self = Self(Instant::MAX);
+
+    /// Whether there is one, from just now, since which nothing was sent: not even an acknowledgement.
+    fn is_open(self, now: Instant, sent_at: Instant) -> bool {
+        self != Self::NONE && self != Self::ANSWERED && self.0 > sent_at && now - self.0 <= AT_ONCE
+    }
 
     /// Data leaves.
     #[inline]
@@ -45,9 +55,14 @@ impl Connection {
             return true;
         }
         let inbox = self.receiver.inbox();
-        let is_short = inbox.latest_packets().is_some_and(|packets| packets <= PACKETS_MAX);
-        let is_question = is_short && !inbox.is_stream() && self.sender.is_idle();
-        let may_wait = is_question && self.question == Question::ANSWERED;
+        let is_short = match inbox.is_stream() {
+            true => self.receiver.dat_since_ack() <= STREAM_PACKETS_MAX,
+            false => inbox.latest_packets().is_some_and(|packets| packets <= PACKETS_MAX),
+        };
+        let is_question = is_short && self.sender.is_idle();
+        // more of a stream's question, which was left to an answer a moment ago
+        let goes_on = inbox.is_stream() && self.question.is_open(now, self.sent_at);
+        let may_wait = is_question && (self.question == Question::ANSWERED || goes_on);
         if may_wait {
             self.receiver.await_answer();
         } else {

@@ -54,6 +54,11 @@ impl Receiver {
         self.ack_due = AckDue::Later;
     }
 
+    /// How many DAT have come since an acknowledgement went.
+    pub(crate) fn dat_since_ack(&self) -> u32 {
+        self.dat_since_ack
+    }
+
     pub(crate) fn ack_due(&self) -> AckDue {
         self.ack_due
     }

@@ -151,6 +151,46 @@ fn an_answer_acknowledges_its_question() {
     assert_eq!(kinds(&ask(&mut script)), [Kind::Ack], "an acknowledgement of ours is waited for");
 }
 
+/// [CDP-ACK-11] Of a stream what is little is a question, whether it comes together or not, and more is not.
+#[test]
+fn an_answer_acknowledges_what_a_stream_brought_before_it() {
+    let mut script = stream();
+    // what is said to so many packets, which come 5 µs after each other, each of them in a turn of its own
+    let ask = |script: &mut Script, count| {
+        script.now += MS * 10;
+        let said = (0..count).map(|_| {
+            script.now += US * 5;
+            kinds(&script.send(false, b"some of it"))
+        });
+        said.collect::<Vec<_>>().concat()
+    };
+    let answer = |script: &mut Script, after| {
+        script.now += after;
+        script.own.recv(&mut [0; 1_000]).unwrap();
+        script.own.send(b"answer").unwrap();
+        let sent = script.take();
+        script.ack += 1;
+        assert_eq!((kinds(&sent), sent[0].header().ack), (vec![Kind::Data], script.seq.low32()));
+    };
+    assert_eq!(ask(&mut script, 2), [Kind::Ack], "nobody has answered yet");
+    answer(&mut script, US * 200);
+    for count in [2, 3, 24] {
+        assert_eq!(ask(&mut script, count), [], "{count} packets");
+        answer(&mut script, US * 20);
+    }
+    assert_eq!(ask(&mut script, 26), [Kind::Ack], "many");
+    answer(&mut script, US * 20);
+    assert_eq!(ask(&mut script, 2), [Kind::Ack], "those before were no question");
+    answer(&mut script, US * 20);
+    assert_eq!(ask(&mut script, 3), []);
+    let begin = script.now;
+    assert_eq!(kinds(&script.next_timer()), [Kind::Ack], "[CDP-ACK-9] no answer came");
+    assert!(script.now - begin <= MS);
+    assert_eq!(ask(&mut script, 4), [Kind::Ack, Kind::Ack], "nor is one expected");
+    answer(&mut script, US * 201);
+    assert_eq!(ask(&mut script, 2), [Kind::Ack], "it did not come at once");
+}
+
 /// [CDP-ACK-11] [CDP-RTX-5] Who was answered waits with the probe of a tail as for one number alone, until an ACK alone acknowledges all.
 #[test]
 fn a_tail_that_may_be_answered_is_probed_later() {
