@@ -23,6 +23,13 @@ const PACKETS_MAX: u32 = 128;
 /// one who has asked.
 const STREAM_PACKETS_MAX: u32 = 24;
 
+/// What comes so long after a question that is left to its answer was held back by its sender, who waits for an acknowledgement: a question
+/// was taken for whole that was not.
+const APART: Duration = Duration::from_micros(20);
+
+/// How long every question is acknowledged at once then.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// The latest question of several packets: when it was whole, while it has no answer. One word, as every connection has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Question(Instant);
@@ -33,15 +40,24 @@ impl Question {
     /// It was answered at once, so it is worth waiting for an answer to the next.
     const ANSWERED: Self = Self(Instant::MAX);
 
-    /// Whether there is one, from just now, since which nothing was sent: not even an acknowledgement.
-    fn is_open(self, now: Instant, sent_at: Instant) -> bool {
-        self != Self::NONE && self != Self::ANSWERED && self.0 > sent_at && now - self.0 <= AT_ONCE
+    /// When it came, if that was just now and nothing was sent since: not even an acknowledgement.
+    fn open_since(self, now: Instant, sent_at: Instant) -> Option<Instant> {
+        (sent_at < self.0 && self.0 <= now && now - self.0 <= AT_ONCE).then_some(self.0)
+    }
+
+    /// None waits for its answer for a while.
+    fn paused(now: Instant) -> Self {
+        Self(now + PAUSE)
+    }
+
+    fn is_paused(self, now: Instant) -> bool {
+        now < self.0 && self != Self::ANSWERED
     }
 
     /// Data leaves.
     #[inline]
     pub(super) fn note_answer(&mut self, now: Instant) {
-        if *self != Self::NONE && *self != Self::ANSWERED {
+        if *self != Self::NONE && self.0 <= now {
             *self = if now - self.0 <= AT_ONCE { Self::ANSWERED } else { Self::NONE };
         }
     }
@@ -60,8 +76,16 @@ impl Connection {
             false => inbox.latest_packets().is_some_and(|packets| packets <= PACKETS_MAX),
         };
         let is_question = is_short && self.sender.is_idle();
+        let open_since = self.question.open_since(now, self.sent_at);
+        if open_since.is_some_and(|since| now - since > APART) {
+            self.question = Question::paused(now);
+        }
+        if self.question.is_paused(now) {
+            self.receiver.request_ack();
+            return true;
+        }
         // more of a stream's question, which was left to an answer a moment ago
-        let goes_on = inbox.is_stream() && self.question.is_open(now, self.sent_at);
+        let goes_on = inbox.is_stream() && open_since.is_some();
         let may_wait = is_question && (self.question == Question::ANSWERED || goes_on);
         if may_wait {
             self.receiver.await_answer();

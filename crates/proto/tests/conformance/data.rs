@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weft_base::limits;
+use weft_base::{Service, limits};
 use weft_proto::Config;
 use weft_wire::{Header, Kind, Sack, Time, Tlvs};
 
@@ -189,6 +189,42 @@ fn an_answer_acknowledges_what_a_stream_brought_before_it() {
     assert_eq!(ask(&mut script, 4), [Kind::Ack, Kind::Ack], "nor is one expected");
     answer(&mut script, US * 201);
     assert_eq!(ask(&mut script, 2), [Kind::Ack], "it did not come at once");
+}
+
+/// [CDP-ACK-11] Where a sender held back the rest of a question until the beginning was acknowledged, nothing is left to answers for a second.
+#[test]
+fn a_question_that_was_not_whole_is_the_last_that_waits_for_a_while() {
+    for config in [Config { coalesce: false, ..datagrams() }, Config::new(Service::Stream, 1_444)] {
+        let is_message = config.service == Service::Datagram;
+        let mut script = if is_message { Script::server(&config) } else { stream() };
+        let ask = |script: &mut Script| {
+            script.now += US * 5;
+            script.send(false, b"one ");
+            kinds(&script.send(is_message, b"two"))
+        };
+        let answer = |script: &mut Script| {
+            script.now += US * 20;
+            while script.own.recv(&mut [0; 1_000]).is_ok() {}
+            script.own.send(b"answer").unwrap();
+            script.take();
+            script.ack += 1;
+        };
+        ask(&mut script);
+        answer(&mut script);
+        assert_eq!(ask(&mut script), []);
+        script.now += US * 21;
+        assert_eq!(kinds(&script.send(is_message, b"three")), [Kind::Ack], "{is_message}");
+        for round in 0..9 {
+            answer(&mut script);
+            script.now += MS * 100;
+            assert_eq!(ask(&mut script), [Kind::Ack], "{is_message}, round {round}");
+        }
+        answer(&mut script);
+        script.now += MS * 110;
+        ask(&mut script);
+        answer(&mut script);
+        assert_eq!(ask(&mut script), [], "{is_message}");
+    }
 }
 
 /// [CDP-ACK-11] [CDP-RTX-5] Who was answered waits with the probe of a tail as for one number alone, until an ACK alone acknowledges all.
