@@ -3,8 +3,8 @@
 //! Who waits for a message runs turns himself. Where a packet that comes alone is the next one of a conversation, for which all is
 //! known before, it is neither taken apart nor queued, and its slot is entered once. Where packets of a stream come together their data
 //! goes there in the pass that their checksums take, and is not queued either (decision 0060); that of large ones of a flood is there before
-//! anything is known of them (decision 0079). Parts of a long message go there before its end has come (decision 0070). Any other takes the
-//! ordinary way.
+//! anything is known of them (decision 0079). A message whose packets come together is copied there as it is summed up as well (decision 0081), and
+//! parts of a long one go there before its end has come (decision 0070). Any other takes the ordinary way.
 
 mod place;
 

@@ -228,25 +228,18 @@ impl Receiver {
         !self.discarding && self.inbox.hands_over(eom, bytes)
     }
 
-    /// The data of that DAT went to the user.
+    /// The data of so many DAT that came together went to the user.
     #[inline]
-    pub(crate) fn note_handed_over(&mut self) {
+    pub(crate) fn note_handed_over(&mut self, packets: u32) {
+        self.dat_since_ack += packets - 1;
         self.note_data(false);
-        self.nxt += 1;
+        self.nxt += u64::from(packets);
         self.read(|_| ());
     }
 
     /// Whether a message that is the data of so many DAT with the numbers from RCV.NXT on may go to the user at once: all before it was read.
     pub(crate) fn hands_over_message(&self, packets: u32, bytes: usize) -> bool {
         self.room_in_order() >= packets && self.inbox.hands_over_parts(bytes)
-    }
-
-    /// That message went to the user.
-    pub(crate) fn note_message_handed_over(&mut self, packets: u32) {
-        self.dat_since_ack += packets - 1;
-        self.note_data(false);
-        self.nxt += u64::from(packets);
-        self.read(|_| ());
     }
 
     /// The number after RCV.NXT − 1 came while later ones were held.

@@ -66,8 +66,7 @@ impl<'a> JoinedMessage<'a> {
     /// Bytes of the message, whose parts are records where the ends `coalesce`.
     #[must_use]
     pub const fn message_bytes(&self, coalesce: bool) -> usize {
-        let heads = if coalesce { self.parts.len() / self.size * RECORD_HEAD } else { 0 };
-        self.data_bytes().saturating_sub(heads)
+        self.data_bytes().saturating_sub(self.parts.len() / self.size * head_bytes(coalesce))
     }
 
     /// Copies the message to `to`, which has as many bytes, in the pass that its checksums take. False where its packets have not the numbers
@@ -75,30 +74,31 @@ impl<'a> JoinedMessage<'a> {
     /// next packet. `to` may have been written then as well.
     #[must_use]
     pub fn copy_to(&self, seq: Seq, sealed: bool, coalesce: bool, to: &mut [u8]) -> bool {
-        // [CDP-COA-4] a part that has its packet for itself is one record with MORE, and not empty
-        let more = if coalesce {
-            record_head(true, self.first.payload().len().saturating_sub(RECORD_HEAD))
-        } else {
-            None
-        };
-        let before = more.as_ref().map_or(&[][..], |more| &more[..]);
-        let part_bytes = self.first.payload().len().saturating_sub(before.len());
-        let last_bytes = self.last.payload().len();
-        if coalesce != more.is_some() || part_bytes == 0 || to.len() != self.message_bytes(coalesce) {
+        let head_bytes = head_bytes(coalesce);
+        let Some(part_bytes @ 1..) = self.first.payload().len().checked_sub(head_bytes) else { return false };
+        if to.len() != self.message_bytes(coalesce) {
             return false;
         }
-        let (parts, last) = to.split_at_mut(to.len() - last_bytes);
+        // [CDP-COA-4] a part that has its packet for itself is one record with MORE
+        let more = record_head(true, part_bytes);
+        let (parts, last) = to.split_at_mut(to.len() - self.last.payload().len());
         let mut number = seq;
         for (packet, place) in self.parts.chunks_exact(self.size).zip(parts.chunks_exact_mut(part_bytes)) {
             let Some((head, body)) = packet.split_first_chunk() else { return false };
-            let (record, data) = body.split_at(before.len());
-            if record != before || copy(Words::read(head), record, data, sealed, place) != number {
+            let (record, data) = body.split_at(head_bytes);
+            let goes_on = !coalesce || more.is_some_and(|more| record == more);
+            if !goes_on || copy(Words::read(head), record, data, sealed, place) != number {
                 return false;
             }
             number += 1;
         }
         copy(self.last.words(), &[], self.last.payload(), sealed, last) == number
     }
+}
+
+/// Bytes between the header of a part and its data.
+const fn head_bytes(coalesce: bool) -> usize {
+    if coalesce { RECORD_HEAD } else { 0 }
 }
 
 /// The number of a packet that has `before` and `data` behind the header, which is copied to `to`.

@@ -12,7 +12,7 @@ mod tests;
 const RUN: u32 = 32;
 /// Packets in a row from one peer, none of them joined with another, before that is a flood, which is worth one as well.
 const FLOOD: u32 = 256;
-/// Packets in a row that were lone before a socket is one too many that would join them.
+/// Lone packets in a row after which a socket that joins is left for one that does not.
 const UNJOINED: u32 = 256;
 /// Packets of a flood after which the shared socket shows whether they would be joined by now.
 const FLOOD_MAX: u32 = 1 << 16;

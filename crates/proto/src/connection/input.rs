@@ -81,7 +81,8 @@ impl Connection {
             Acknowledgement::Valid(full) if self.is_answer(&header, s, full) => {
                 self.unread = Some(header.window);
             }
-            Acknowledgement::Valid(full) if self.is_known_of(&header, full) => {}
+            Acknowledgement::Valid(full)
+                if header.kind == Kind::Data && !header.ece && self.is_known(header.window, full) => {}
             Acknowledgement::Valid(full) => {
                 let Header { kind, window, ece, .. } = header;
                 // [CDP-ST-D] A DAT cannot tell what was discarded, so what it says of a FIN is left for an ACK to say (decision 0063).
@@ -139,14 +140,8 @@ impl Connection {
         }
     }
 
-    /// Whether the acknowledgement of a DAT says nothing new. So it is with all that who only receives gets: he has nothing in
+    /// Whether the acknowledgement of a DAT without ECE says nothing new. So it is with all that who only receives gets: he has nothing in
     /// flight, and his window stays where it is.
-    #[inline]
-    fn is_known_of(&self, header: &Header, full: weft_base::Seq) -> bool {
-        header.kind == Kind::Data && !header.ece && self.is_known(header.window, full)
-    }
-
-    /// The same of a DAT without ECE.
     #[inline]
     pub(super) fn is_known(&self, window: u16, full: weft_base::Seq) -> bool {
         self.sender.knows(full + self.send_window(window))

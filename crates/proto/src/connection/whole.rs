@@ -47,7 +47,7 @@ impl Connection {
             self.handle_acknowledgement(now, now, nxt, by_data);
         }
         self.sender.rtt.has_answers = true;
-        self.receiver.note_message_handed_over(message.packets());
+        self.receiver.note_handed_over(message.packets());
         self.stats.packets_received += u64::from(message.packets() - 1);
         self.stats.bytes_received += message.data_bytes() as u64;
         self.stats.messages_received += 1;

@@ -108,6 +108,16 @@ fn acknowledgements_come_when_they_must() {
     assert_eq!(kinds(&script.say(Kind::Fin)), [Kind::Ack], "a FIN");
 }
 
+/// The user has read what came, and answers it so much later: that acknowledges it.
+fn answer(script: &mut Script, after: Duration) {
+    script.now += after;
+    script.own.recv(&mut [0; 1_000]).expect("something to read");
+    script.own.send(b"answer").expect("room to send");
+    let sent = script.take();
+    script.ack += 1;
+    assert_eq!((kinds(&sent), sent[0].header().ack), (vec![Kind::Data], script.seq.low32()));
+}
+
 /// [CDP-ACK-11] What is answered at once is acknowledged by its answer, or by ACK_DELAY if none comes.
 #[test]
 fn an_answer_acknowledges_its_question() {
@@ -118,14 +128,6 @@ fn an_answer_acknowledges_its_question() {
         script.now += MS * 10;
         script.send(false, b"one ");
         script.send(true, b"two")
-    };
-    let answer = |script: &mut Script, after| {
-        script.now += after;
-        script.own.recv(&mut [0; 100]).unwrap();
-        script.own.send(b"answer").unwrap();
-        let sent = script.take();
-        script.ack += 1;
-        assert_eq!((kinds(&sent), sent[0].header().ack), (vec![Kind::Data], script.seq.low32()));
     };
     assert_eq!(kinds(&ask(&mut script)), [Kind::Ack], "nobody has answered yet");
     answer(&mut script, US * 200);
@@ -163,14 +165,6 @@ fn an_answer_acknowledges_what_a_stream_brought_before_it() {
             kinds(&script.send(false, b"some of it"))
         });
         said.collect::<Vec<_>>().concat()
-    };
-    let answer = |script: &mut Script, after| {
-        script.now += after;
-        script.own.recv(&mut [0; 1_000]).unwrap();
-        script.own.send(b"answer").unwrap();
-        let sent = script.take();
-        script.ack += 1;
-        assert_eq!((kinds(&sent), sent[0].header().ack), (vec![Kind::Data], script.seq.low32()));
     };
     assert_eq!(ask(&mut script, 2), [Kind::Ack], "nobody has answered yet");
     answer(&mut script, US * 200);
