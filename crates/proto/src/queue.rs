@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use weft_base::Service;
 use weft_frame::FramesRef;
+use weft_wire::records::RECORD_HEAD;
 use weft_wire::{BodySum, HEADER_LEN};
 
 use chunks::{Chunks, LENT_MAX};
@@ -139,6 +140,12 @@ impl SendQueue {
     #[inline]
     pub(crate) fn takes_whole(&self, bytes: usize) -> bool {
         self.is_empty() && bytes <= self.mss() && !self.is_mid_message
+    }
+
+    /// Bytes of a message that the packets have which fill `bytes`, or that one of them has.
+    pub(crate) fn full_bytes(&self, bytes: usize) -> usize {
+        let each = if self.coalesce { self.mss().saturating_sub(RECORD_HEAD) } else { self.mss() };
+        (bytes / (HEADER_LEN + self.mss())).max(1) * each
     }
 
     /// Whether the rest of a message is still to come: nothing else goes behind it.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_base::Service;
+use weft_link::GROUP_BYTES_MAX;
 use weft_proto::{Connection, SendError};
 
 use super::Engine;
@@ -12,11 +13,13 @@ use crate::progress::Condition;
 use crate::slot::Slot;
 use crate::waiters::Interest;
 
-/// About how many bytes a part of a long message has.
-const PART_BYTES: usize = 128 << 10;
-/// The same of its first, where nothing else is under way: the sooner that leaves, the sooner the peer has something to do (decision 0077).
-/// A message of more than this is a long one.
-const FIRST_PART_BYTES: usize = 64 << 10;
+/// A message of more bytes is a long one.
+const LONG_BYTES: usize = 64 << 10;
+/// How many groups of packets, which leave as one, a part of it has. The first has one where nothing else is under way: the sooner that leaves,
+/// the sooner the peer has something to do (decision 0077).
+const PART_GROUPS: usize = 4;
+/// Bytes that no part exceeds by much, for which there must be room.
+const PART_BYTES: usize = 256 << 10;
 
 /// How long a sender waits for room, if nothing leaves.
 const PATIENCE: Duration = Duration::from_millis(10);
@@ -34,7 +37,7 @@ impl Engine {
         data: &[u8],
         may_wait: impl FnOnce() -> bool,
     ) -> Result<usize, SendError> {
-        if data.len() <= FIRST_PART_BYTES || slot.service() == Service::Stream {
+        if data.len() <= LONG_BYTES || slot.service() == Service::Stream {
             return self.send_by(slot, data, |connection, len| connection.send(&data[..len]));
         }
         self.send_parts(slot, data, may_wait().then_some(PATIENCE))
@@ -57,9 +60,14 @@ impl Engine {
     }
 }
 
-/// About how many bytes of a long message leave first.
+/// How many bytes of a long message leave first.
 fn first_part(connection: &Connection) -> usize {
-    if connection.is_flushed() { FIRST_PART_BYTES } else { PART_BYTES }
+    if connection.is_flushed() { connection.full_bytes(GROUP_BYTES_MAX) } else { part(connection) }
+}
+
+/// How many bytes of it leave then: no more in a group than leaves as one, and no group is begun for what little is left.
+fn part(connection: &Connection) -> usize {
+    PART_GROUPS * connection.full_bytes(GROUP_BYTES_MAX)
 }
 
 /// The rest of a message whose beginning was sent, and which is sent whole whatever happens: also if its fiber unwinds as it waits.
@@ -89,7 +97,8 @@ impl Rest<'_> {
     fn send_part(&mut self) {
         let mut live = self.slot.lock();
         let now = clock::now();
-        self.sent += live.connection.send_rest(&self.message[self.sent..], PART_BYTES);
+        let most = part(&live.connection);
+        self.sent += live.connection.send_rest(&self.message[self.sent..], most);
         let (port, now) = self.engine.see_to(self.slot, live, now);
         if self.slot.look().connection.is_held_back() {
             port.note_left(now);

@@ -28,6 +28,12 @@ impl Connection {
         Ok(len)
     }
 
+    /// Bytes of a long message that the packets have which fill `bytes`, or that one of them has.
+    #[must_use]
+    pub fn full_bytes(&self, bytes: usize) -> usize {
+        self.sender.queue.full_bytes(bytes)
+    }
+
     /// Takes a copy of the first part of a long message, of `most` bytes or a little more, in full packets, so that these may leave while the
     /// rest is copied; returns its bytes. The queue must have room for `held` bytes, of which there may be fewer than of the message where the
     /// caller waits for room before it goes on with [`Connection::send_rest`]. Until it is complete nothing else is taken, and a FIN waits

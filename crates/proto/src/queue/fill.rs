@@ -92,6 +92,11 @@ impl SendQueue {
             if coming - data.len() >= most {
                 return coming - data.len();
             }
+            if self.open_len() == 0 && data.len() <= self.mss() {
+                // what no record holds is the last part all the same
+                self.push_packet(data, coming, true);
+                return coming;
+            }
             // [CDP-DG-5] a part fills its packet, and what follows it is not empty
             let (part, rest) = data.split_at(self.room());
             self.append_record(true, part, coming);

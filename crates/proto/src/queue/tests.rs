@@ -52,6 +52,34 @@ fn a_long_message_spans_packets_as_records() {
     assert_eq!((packets[2].0.len(), packets[2].1), (80, true), "the last part is alone, so plain");
 }
 
+/// [CDP-DG-4] [CDP-COA-2] What is left of a message travels plain where it fills a packet, or is more than a record has: no packet follows
+/// with the few bytes that the head of a record displaced.
+#[test]
+fn the_last_part_of_a_message_has_no_head_of_a_record() {
+    let sizes = |mss, len| {
+        let mut queue = datagrams(mss, true);
+        queue.push(&vec![7; len]);
+        let packets = drain(&mut queue);
+        assert!(packets.iter().rev().skip(1).all(|(_, eom)| !eom));
+        packets.iter().map(|(data, _)| data.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(sizes(65_479, 65_536), [32_769, 32_769]);
+    assert_eq!(sizes(65_479, 32_767 + 65_479), [32_769, 65_479]);
+    assert_eq!(sizes(512, 510 + 512), [512, 512]);
+    assert_eq!(sizes(512, 510 + 513), [512, 512, 3]);
+}
+
+/// As many bytes as fill packets that leave together fill just these.
+#[test]
+fn the_part_of_a_message_that_fills_packets_is_as_long_as_they_are() {
+    for (coalesce, bytes) in [(false, 44 * 1_444), (true, 44 * 1_442)] {
+        let mut queue = datagrams(1_444, coalesce);
+        assert_eq!(queue.full_bytes(65_000), bytes);
+        assert_eq!((queue.push_part(&vec![7; 200_000], bytes), queue.packets()), (bytes, 44));
+        assert_eq!(queue.full_bytes(0), bytes / 44);
+    }
+}
+
 /// [CDP-DG-5] A message that is taken in parts fills the same packets as one that is taken at once, and what a part has is complete packets.
 #[test]
 fn a_message_in_parts_fills_the_same_packets() {
