@@ -97,6 +97,7 @@ def pings():
     for size in (4096, 16384, 65536):
         yield Row(f"ping-{size}", wires.OFFLOADS, [RTT], "tcp", {
             "tcp": kernel("tcp-ping", "--size", str(size), "--spin"),
+            "udp": kernel("udp-ping", "--size", str(size), "--spin"),
             "ucx": ucx("tag_lat", size, 10_000),
             "weft": Weft.ping(3000, ["--spin-time", "1s"], [], size=size),
         })

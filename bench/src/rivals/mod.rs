@@ -33,7 +33,7 @@ pub enum Test {
     UdpJoined,
     /// As joined, from pages that are given to the kernel instead of copied by it.
     UdpSpliced,
-    /// UDP, one message there and back.
+    /// UDP, one message there and back, if need be in several packets that the kernel cuts and joins.
     UdpPing,
     /// Ethernet frames of a packet socket, one message there and back.
     RingPing,

@@ -42,9 +42,10 @@ fn udp_delivers_no_more_than_was_sent() {
 #[test]
 fn round_trips_are_measured_spinning_and_sleeping() {
     for test in [Test::TcpPing, Test::UdpPing] {
-        for spin in [false, true] {
-            let outcome = measure(test, 64, spin);
+        for (size, spin) in [(64, false), (64, true), (100_000, true)] {
+            let outcome = measure(test, size, spin);
             assert!(!outcome.round_trips_ns.is_empty(), "{test:?}");
+            assert_eq!(outcome.arrived.bytes, outcome.arrived.messages * size as u64, "{test:?}");
         }
     }
 }

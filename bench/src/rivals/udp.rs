@@ -17,6 +17,10 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const DESERTED: Duration = Duration::from_secs(5);
 /// Room for whatever arrives with one call.
 const PIECE_BYTES: usize = 1 << 16;
+/// A message of more bytes that goes there and back has several packets, each of so many, which the kernel cuts and joins.
+const PACKET_BYTES: usize = 1472;
+/// As many of them as the kernel takes with one call.
+const GROUP_BYTES: usize = 44 * PACKET_BYTES;
 /// Pages that are given to the kernel in turn.
 const PAGES_BYTES: usize = 64 * PIECE_BYTES;
 
@@ -27,6 +31,7 @@ pub(super) fn serve(request: &Request, control: &TcpStream) -> io::Result<Tally>
     socket.set_read_timeout(Some(DESERTED))?;
     socket.set_nonblocking(request.spin)?;
     if request.test == Test::UdpPing {
+        join_packets(request, &socket)?;
         ready()?;
         return echo(request, &socket);
     }
@@ -39,6 +44,20 @@ pub(super) fn serve(request: &Request, control: &TcpStream) -> io::Result<Tally>
 
 fn is_joined(request: &Request) -> bool {
     matches!(request.test, Test::UdpJoined | Test::UdpSpliced)
+}
+
+/// A message that is too long for one packet leaves and arrives in packets that are joined.
+fn join_packets(request: &Request, socket: &UdpSocket) -> io::Result<()> {
+    if request.size <= PACKET_BYTES {
+        return Ok(());
+    }
+    sockets::set(
+        socket,
+        libc::SOL_UDP,
+        libc::UDP_SEGMENT,
+        i32::try_from(PACKET_BYTES).map_err(io::Error::other)?,
+    )?;
+    sockets::set(socket, libc::SOL_UDP, libc::UDP_GRO, 1)
 }
 
 /// Counts what arrives. A joined buffer is a whole number of messages, and the size tells how many.
@@ -66,18 +85,22 @@ fn drain(request: &Request, socket: &UdpSocket) -> io::Result<Tally> {
 }
 
 fn echo(request: &Request, socket: &UdpSocket) -> io::Result<Tally> {
-    let mut piece = vec![0; PIECE_BYTES];
-    let (mut messages, mut bytes) = (0, 0);
+    let mut message = vec![0; request.size + PIECE_BYTES];
+    let (mut messages, mut bytes, mut len) = (0, 0, 0);
     let (started, mut heard) = (Instant::now(), Instant::now());
     loop {
-        match socket.recv_from(&mut piece) {
+        match socket.recv_from(&mut message[len..]) {
             Ok((END_BYTES, _)) => break,
-            Ok((len, from)) => {
+            Ok((more, _)) if len + more < request.size => len += more,
+            Ok((more, from)) => {
+                len += more;
                 request.code.run_before();
-                socket.send_to(&piece[..len], from)?;
+                for group in message[..len].chunks(GROUP_BYTES) {
+                    socket.send_to(group, from)?;
+                }
                 request.code.run_behind();
                 messages += 1;
-                bytes += len as u64;
+                bytes += std::mem::take(&mut len) as u64;
                 if messages % 1024 == 0 {
                     heard = Instant::now();
                 }
@@ -179,23 +202,29 @@ pub(super) fn ping(request: &Request, choices: &Choices, data: SocketAddr) -> io
     let socket = connect(data)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_nonblocking(request.spin)?;
-    let (message, mut piece) = (vec![0xA5; request.size], vec![0; PIECE_BYTES]);
+    join_packets(request, &socket)?;
+    let (message, mut answer) = (vec![0xA5; request.size], vec![0; request.size + PIECE_BYTES]);
     let (started, mut round_trips_ns, mut sent) = (Instant::now(), Vec::new(), 0);
     while started.elapsed() < choices.time {
         let left = Instant::now();
         request.code.run_before();
-        socket.send(&message)?;
+        for group in message.chunks(GROUP_BYTES) {
+            socket.send(group)?;
+        }
         request.code.run_behind();
         sent += 1;
-        let mut is_back = false;
-        while !is_back && left.elapsed() < PATIENCE {
-            match socket.recv(&mut piece) {
-                Ok(_) => is_back = true,
+        let mut len = 0;
+        while len < message.len() && left.elapsed() < PATIENCE {
+            match socket.recv(&mut answer[len..]) {
+                Ok(more) => len += more,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
         }
-        if is_back {
+        if len < message.len() && message.len() > PACKET_BYTES {
+            return Err(io::Error::other("a packet of a message was lost: the next answer would be short"));
+        }
+        if len == message.len() {
             round_trips_ns.push(u64::try_from(left.elapsed().as_nanos()).unwrap_or(u64::MAX));
         }
     }
