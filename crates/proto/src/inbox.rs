@@ -162,6 +162,16 @@ impl Inbox {
         self.open.is_none().then_some(latest)
     }
 
+    /// Whether a message has begun whose end has not come.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Packets of that one, or else of the message that came last.
+    pub(crate) fn newest_packets(&self) -> u32 {
+        self.open.as_ref().map(|open| open.packets).or_else(|| self.latest_packets()).unwrap_or(0)
+    }
+
     pub(crate) fn is_stream(&self) -> bool {
         self.rules.service == Service::Stream
     }

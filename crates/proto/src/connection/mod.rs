@@ -44,7 +44,7 @@ use crate::receiver::Receiver;
 use crate::sender::Sender;
 use crate::stats::{Stats, Verdicts};
 use crate::timers::{Timer, Timers};
-use question::Question;
+use question::{Asked, Question};
 use third::Third;
 
 pub use train::PLACED_BYTES_MIN;
@@ -194,6 +194,7 @@ pub struct Connection {
     /// The window that the latest packet told, if its acknowledgement is unread: see `answer`.
     unread: Option<u16>,
     question: Question,
+    asked: Asked,
     ended_at: Option<Instant>,
     /// The peer's host said that nobody is there, and nothing was heard since (CDP-ENC-12).
     refused_since: Option<Instant>,
@@ -260,6 +261,7 @@ impl Connection {
             heard_at: now,
             unread: None,
             question: Question::NONE,
+            asked: Asked::default(),
             ended_at: None,
             refused_since: None,
             sent_at: now,

@@ -236,6 +236,7 @@ impl Connection {
         let (echoed, path) = self.control.take_echo().unwrap_or_else(|| (0, self.answer_path()));
         self.told_ce = self.receiver.ce_count();
         let mut header = self.header(Kind::Ack);
+        self.note_acknowledgement();
         header.ece = self.receiver.acknowledged() && self.cookie.is_none();
         let (sack, far_sack) = self.told_sack();
         let tlvs = Tlvs {

@@ -3,7 +3,8 @@
 //! The second packet of a message asks for an acknowledgement at once, and that takes its receiver as long as two packets of the answer
 //! that follows it. So where the question before was answered at once, one that is whole and in order leaves its acknowledgement to the
 //! answer, or to ACK_DELAY if none comes (decision 0078). A question is a message, or of a stream, which does not tell where one ends, what
-//! comes together and is little (decision 0083).
+//! comes together and is little (decision 0083). Of a message that is not whole yet, and of a stream, as much is left so as the last question
+//! had that was answered (decision 0085).
 
 use std::time::Duration;
 
@@ -15,13 +16,16 @@ use crate::receiver::AckDue;
 /// How long after its question came an answer counts as one at once.
 const AT_ONCE: Duration = Duration::from_micros(200);
 
-/// Of longer messages the last acknowledgement is no great part of the time, and who sent them has much to do with it, which is better done
+/// Of longer questions the last acknowledgement is no great part of the time, and who sent them has much to do with it, which is better done
 /// while the answer is made.
 const PACKETS_MAX: u32 = 128;
 
-/// The same of a stream: fewer than a sender may have in flight from the beginning, so that one who waits for room is mostly not mistaken for
-/// one who has asked.
-const STREAM_PACKETS_MAX: u32 = 24;
+/// Of what does not tell that it is whole so much is taken for a question, if none of more packets was answered: fewer than a sender may have
+/// in flight from the beginning, so that one who waits for room is mostly not mistaken for one who has asked.
+const UNFINISHED_MAX: u32 = 24;
+
+/// The same in bytes, if all packets are as large as ours: what its sender keeps until then is better used again soon.
+const UNFINISHED_BYTES_MAX: usize = 512 << 10;
 
 /// What comes so long after a question that is left to its answer was held back by its sender, who waits for an acknowledgement: a question
 /// was taken for whole that was not.
@@ -30,9 +34,18 @@ const APART: Duration = Duration::from_micros(20);
 /// How long every question is acknowledged at once then.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The latest question of several packets: when it was whole, while it has no answer. One word, as every connection has it.
+/// The latest question of several packets: when it came last, while it has no answer. One word, as every connection has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Question(Instant);
+
+/// How many packets questions have.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Asked {
+    /// Of the latest those that are acknowledged.
+    acknowledged: u8,
+    /// Of the last one that was answered at once all.
+    answered: u8,
+}
 
 impl Question {
     /// There is none, or no answer came at once.
@@ -53,46 +66,80 @@ impl Question {
     fn is_paused(self, now: Instant) -> bool {
         now < self.0 && self != Self::ANSWERED
     }
+}
 
-    /// Data leaves.
-    #[inline]
-    pub(super) fn note_answer(&mut self, now: Instant) {
-        if *self != Self::NONE && self.0 <= now {
-            *self = if now - self.0 <= AT_ONCE { Self::ANSWERED } else { Self::NONE };
-        }
+impl Asked {
+    /// Packets of the latest question, of which so many are not acknowledged.
+    fn packets(self, unacknowledged: u32) -> u32 {
+        u32::from(self.acknowledged) + unacknowledged
     }
 }
 
+fn narrow(packets: u32) -> u8 {
+    u8::try_from(packets).unwrap_or(u8::MAX)
+}
+
 impl Connection {
+    /// Data leaves, and with it the acknowledgement of what came.
+    #[inline]
+    pub(super) fn note_answer(&mut self, now: Instant) {
+        let Question(at) = self.question;
+        if at != Instant::ZERO && at <= now {
+            let packets = self.asked.packets(self.receiver.dat_since_ack());
+            let is_at_once = now - at <= AT_ONCE && packets <= PACKETS_MAX;
+            self.question = if is_at_once { Question::ANSWERED } else { Question::NONE };
+            self.asked = Asked { acknowledged: 0, answered: if is_at_once { narrow(packets) } else { 0 } };
+        }
+    }
+
+    /// An acknowledgement leaves by itself.
+    pub(super) fn note_acknowledgement(&mut self) {
+        self.asked.acknowledged = narrow(self.asked.packets(self.receiver.dat_since_ack()));
+    }
+
     /// Whether an acknowledgement must go now, where one is due soon or now.
     #[inline(never)] // what comes alone does not get here
     pub(super) fn must_acknowledge(&mut self, now: Instant) -> bool {
         if self.receiver.ack_due() == AckDue::Now {
             return true;
         }
-        let inbox = self.receiver.inbox();
-        let is_short = match inbox.is_stream() {
-            true => self.receiver.dat_since_ack() <= STREAM_PACKETS_MAX,
-            false => inbox.latest_packets().is_some_and(|packets| packets <= PACKETS_MAX),
-        };
-        let is_question = is_short && self.sender.is_idle();
         let open_since = self.question.open_since(now, self.sent_at);
-        if open_since.is_some_and(|since| now - since > APART) {
+        let (inbox, unacknowledged) = (self.receiver.inbox(), self.receiver.dat_since_ack());
+        let packets = self.asked.packets(unacknowledged);
+        let is_one_message = !inbox.is_stream() && packets <= inbox.newest_packets();
+        if !is_one_message && open_since.is_some_and(|since| now - since > APART) {
             self.question = Question::paused(now);
         }
         if self.question.is_paused(now) {
             self.receiver.request_ack();
             return true;
         }
-        // more of a stream's question, which was left to an answer a moment ago
-        let goes_on = inbox.is_stream() && open_since.is_some();
-        let may_wait = is_question && (self.question == Question::ANSWERED || goes_on);
+        let is_whole =
+            !inbox.is_stream() && inbox.latest_packets().is_some_and(|packets| packets <= PACKETS_MAX);
+        let may_be_whole = packets <= UNFINISHED_MAX.max(self.asked.answered.into())
+            && packets as usize * self.sender.queue.full_bytes(0) <= UNFINISHED_BYTES_MAX
+            // nor is its sender soon to wait for room with us
+            && u64::from(unacknowledged) <= self.receiver.window();
+        let goes_on = open_since.is_some() && (inbox.is_stream() || is_one_message);
+        let may_wait = (is_whole || may_be_whole)
+            && self.sender.is_idle()
+            && (self.question == Question::ANSWERED || goes_on);
         if may_wait {
             self.receiver.await_answer();
         } else {
             self.receiver.request_ack();
         }
-        self.question = if is_question { Question(now) } else { Question::NONE };
+        self.question = Question(now);
         !may_wait
+    }
+
+    /// What was left to an answer is acknowledged by itself after all. Where that was not whole, its sender has waited for it.
+    pub(super) fn note_unanswered(&mut self, now: Instant) {
+        let (Question(at), inbox) = (self.question, self.receiver.inbox());
+        let is_left = self.sent_at < at && at <= now;
+        let packets = self.asked.packets(self.receiver.dat_since_ack());
+        if is_left && (inbox.is_unfinished() || inbox.is_stream() && packets > UNFINISHED_MAX) {
+            self.question = Question::paused(now);
+        }
     }
 }

@@ -23,7 +23,10 @@ impl Connection {
             Timer::Syn => self.handle_syn_timer(now),
             Timer::SynGiveUp => self.give_up_open(now),
             // [CDP-ACK-9] acknowledged within ACK_DELAY
-            Timer::Ack => self.receiver.request_ack(),
+            Timer::Ack => {
+                self.note_unanswered(now);
+                self.receiver.request_ack();
+            }
             Timer::Retransmit => self.handle_retransmit_timer(now),
             Timer::TailProbe => self.sender.handle_tail_timeout(now, &mut self.timers, &mut self.stats),
             Timer::Reorder => self.sender.handle_reorder_timeout(now, &mut self.timers, &mut self.stats),

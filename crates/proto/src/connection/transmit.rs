@@ -112,7 +112,7 @@ impl Connection {
     pub(super) fn note_number_sent(&mut self, now: Instant) -> bool {
         self.timers.stop(Timer::Ack);
         self.sent_at = now;
-        self.question.note_answer(now);
+        self.note_answer(now);
         self.receiver.acknowledged()
     }
 

@@ -144,9 +144,11 @@ fn an_answer_acknowledges_its_question() {
     answer(&mut script, US * 201);
     assert_eq!(kinds(&ask(&mut script)), [Kind::Ack], "nor did this");
     answer(&mut script, US);
+    script.now += US;
     script.send(false, b"one ");
-    assert_eq!(kinds(&script.send(false, b"two ")), [Kind::Ack], "its end has not come");
-    script.send(true, b"three");
+    assert_eq!(script.send(false, b"two "), [], "a part of a message is one of its question");
+    script.now += US * 100;
+    assert_eq!(script.send(true, b"three"), [], "and so is the rest");
     answer(&mut script, US);
     script.own.send(b"on its way").unwrap();
     script.take();
@@ -174,7 +176,9 @@ fn an_answer_acknowledges_what_a_stream_brought_before_it() {
     }
     assert_eq!(ask(&mut script, 26), [Kind::Ack], "many");
     answer(&mut script, US * 20);
-    assert_eq!(ask(&mut script, 2), [Kind::Ack], "those before were no question");
+    assert_eq!(ask(&mut script, 26), [], "as many as were answered before");
+    answer(&mut script, US * 20);
+    assert_eq!(ask(&mut script, 28), [Kind::Ack], "more");
     answer(&mut script, US * 20);
     assert_eq!(ask(&mut script, 3), []);
     let begin = script.now;
@@ -183,6 +187,68 @@ fn an_answer_acknowledges_what_a_stream_brought_before_it() {
     assert_eq!(ask(&mut script, 4), [Kind::Ack, Kind::Ack], "nor is one expected");
     answer(&mut script, US * 201);
     assert_eq!(ask(&mut script, 2), [Kind::Ack], "it did not come at once");
+}
+
+/// [CDP-ACK-11] Of a long message as much waits for the answer as a question had that was answered, and none of it for a second after its sender
+/// had to wait for the acknowledgement.
+#[test]
+fn a_long_message_is_a_question_where_one_was_answered() {
+    let mut script = Script::server(&Config { coalesce: false, ..datagrams() });
+    // what is said to the parts of a message, each of which comes in a turn of its own
+    let ask = |script: &mut Script, parts: std::ops::Range<u32>, is_whole| {
+        let last = parts.end - 1;
+        let said = parts.map(|part| {
+            script.now += US;
+            kinds(&script.send(is_whole && part == last, b"part"))
+        });
+        said.collect::<Vec<_>>().concat()
+    };
+    assert_eq!(ask(&mut script, 0..4, true), [Kind::Ack; 2], "nobody has answered yet");
+    answer(&mut script, US * 20);
+    assert_eq!(
+        ask(&mut script, 0..40, true),
+        [Kind::Ack; 8],
+        "more than a sender may have in flight from the beginning"
+    );
+    answer(&mut script, US * 20);
+    assert_eq!(ask(&mut script, 0..40, true), []);
+    answer(&mut script, US * 20);
+    assert_eq!(ask(&mut script, 0..41, true), [], "the last is whole");
+    answer(&mut script, US * 20);
+    assert_eq!(ask(&mut script, 0..43, true), [Kind::Ack], "no question had so many");
+    answer(&mut script, US * 20);
+
+    assert_eq!(ask(&mut script, 0..30, false), []);
+    assert_eq!(kinds(&script.next_timer()), [Kind::Ack], "[CDP-ACK-9] its sender may have to wait for that");
+    ask(&mut script, 30..43, true);
+    for round in 0..9 {
+        answer(&mut script, US * 20);
+        script.now += MS * 100;
+        assert_eq!(ask(&mut script, 0..2, true), [Kind::Ack], "round {round}");
+    }
+    answer(&mut script, US * 20);
+    script.now += MS * 200;
+    ask(&mut script, 0..2, true);
+    answer(&mut script, US * 20);
+    assert_eq!(ask(&mut script, 0..2, true), []);
+}
+
+/// [CDP-ACK-11] A sender that would soon wait for room is not left without an acknowledgement.
+#[test]
+fn what_fills_half_the_window_is_no_question() {
+    let mut script = Script::server(&Config { coalesce: false, receive_slots: 8, ..datagrams() });
+    let ask = |script: &mut Script, count: u32| {
+        script.now += US;
+        let said = (1..=count).map(|part| kinds(&script.send(part == count, b"part")));
+        said.collect::<Vec<_>>().concat()
+    };
+    for expected in [&[Kind::Ack][..], &[]] {
+        assert_eq!(ask(&mut script, 2), expected);
+        answer(&mut script, US * 20);
+    }
+    assert_eq!(ask(&mut script, 4), []);
+    answer(&mut script, US * 20);
+    assert_eq!(ask(&mut script, 6), [Kind::Ack], "the fifth leaves three");
 }
 
 /// [CDP-ACK-11] Where a sender held back the rest of a question until the beginning was acknowledged, nothing is left to answers for a second.
