@@ -19,6 +19,8 @@ const DESERTED: Duration = Duration::from_secs(5);
 const PIECE_BYTES: usize = 1 << 16;
 /// A message of more bytes that goes there and back has several packets, each of so many, which the kernel cuts and joins.
 const PACKET_BYTES: usize = 1472;
+/// Of these the first are for the head that a transport needs.
+const HEAD_BYTES: usize = 28;
 /// As many of them as the kernel takes with one call.
 const GROUP_BYTES: usize = 44 * PACKET_BYTES;
 /// Pages that are given to the kernel in turn.
@@ -44,6 +46,14 @@ pub(super) fn serve(request: &Request, control: &TcpStream) -> io::Result<Tally>
 
 fn is_joined(request: &Request) -> bool {
     matches!(request.test, Test::UdpJoined | Test::UdpSpliced)
+}
+
+/// Bytes of all packets of a message that goes there and back.
+fn packets_bytes(request: &Request) -> usize {
+    if request.size <= PACKET_BYTES {
+        return request.size;
+    }
+    request.size + request.size.div_ceil(PACKET_BYTES - HEAD_BYTES) * HEAD_BYTES
 }
 
 /// A message that is too long for one packet leaves and arrives in packets that are joined.
@@ -85,13 +95,14 @@ fn drain(request: &Request, socket: &UdpSocket) -> io::Result<Tally> {
 }
 
 fn echo(request: &Request, socket: &UdpSocket) -> io::Result<Tally> {
-    let mut message = vec![0; request.size + PIECE_BYTES];
+    let whole = packets_bytes(request);
+    let mut message = vec![0; whole + PIECE_BYTES];
     let (mut messages, mut bytes, mut len) = (0, 0, 0);
     let (started, mut heard) = (Instant::now(), Instant::now());
     loop {
         match socket.recv_from(&mut message[len..]) {
             Ok((END_BYTES, _)) => break,
-            Ok((more, _)) if len + more < request.size => len += more,
+            Ok((more, _)) if len + more < whole => len += more,
             Ok((more, from)) => {
                 len += more;
                 request.code.run_before();
@@ -100,7 +111,8 @@ fn echo(request: &Request, socket: &UdpSocket) -> io::Result<Tally> {
                 }
                 request.code.run_behind();
                 messages += 1;
-                bytes += std::mem::take(&mut len) as u64;
+                bytes += request.size as u64;
+                len = 0;
                 if messages % 1024 == 0 {
                     heard = Instant::now();
                 }
@@ -203,7 +215,8 @@ pub(super) fn ping(request: &Request, choices: &Choices, data: SocketAddr) -> io
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_nonblocking(request.spin)?;
     join_packets(request, &socket)?;
-    let (message, mut answer) = (vec![0xA5; request.size], vec![0; request.size + PIECE_BYTES]);
+    let whole = packets_bytes(request);
+    let (message, mut answer) = (vec![0xA5; whole], vec![0; whole + PIECE_BYTES]);
     let (started, mut round_trips_ns, mut sent) = (Instant::now(), Vec::new(), 0);
     while started.elapsed() < choices.time {
         let left = Instant::now();
