@@ -142,7 +142,8 @@ impl SendQueue {
         self.is_empty() && bytes <= self.mss() && !self.is_mid_message
     }
 
-    /// Bytes of a message that the packets have which fill `bytes`, or that one of them has.
+    /// Bytes of a message that the packets have which fill `bytes`, or that one of them has: two packets where it has room for more than a
+    /// record.
     pub(crate) fn full_bytes(&self, bytes: usize) -> usize {
         let each = if self.coalesce { self.mss().saturating_sub(RECORD_HEAD) } else { self.mss() };
         (bytes / (HEADER_LEN + self.mss())).max(1) * each

@@ -28,7 +28,8 @@ impl Connection {
         Ok(len)
     }
 
-    /// Bytes of a long message that the packets have which fill `bytes`, or that one of them has.
+    /// Bytes of a long message that the packets have which fill `bytes`, or that one of them has, with their headers. As many as one packet
+    /// has may take two where it has room for more than a record (CDP-COA-2).
     #[must_use]
     pub fn full_bytes(&self, bytes: usize) -> usize {
         self.sender.queue.full_bytes(bytes)
