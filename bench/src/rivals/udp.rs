@@ -235,7 +235,11 @@ pub(super) fn ping(request: &Request, choices: &Choices, data: SocketAddr) -> io
             }
         }
         if len < message.len() && message.len() > PACKET_BYTES {
-            return Err(io::Error::other("a packet of a message was lost: the next answer would be short"));
+            let what = format!(
+                "{} of {whole} bytes were lost, and later answers are not whole: try again where none is",
+                whole - len
+            );
+            return Err(io::Error::other(what));
         }
         if len == message.len() {
             round_trips_ns.push(u64::try_from(left.elapsed().as_nanos()).unwrap_or(u64::MAX));

@@ -153,23 +153,18 @@ impl Inbox {
         }
     }
 
-    /// Packets of the message that came last, as far as it is not read; `None` if its end has not come.
-    pub(crate) fn latest_packets(&self) -> Option<u32> {
-        let latest = match self.entries.back() {
-            Some(Entry::Assembled { slots, .. }) => *slots,
-            Some(Entry::Packet(_) | Entry::Packets(_) | Entry::Records { .. }) | None => 1,
-        };
-        self.open.is_none().then_some(latest)
-    }
-
     /// Whether a message has begun whose end has not come.
     pub(crate) fn is_unfinished(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Packets of that one, or else of the message that came last.
+    /// Packets of that one, or else of the message that came last, as far as it is not read.
     pub(crate) fn newest_packets(&self) -> u32 {
-        self.open.as_ref().map(|open| open.packets).or_else(|| self.latest_packets()).unwrap_or(0)
+        match (&self.open, self.entries.back()) {
+            (Some(open), _) => open.packets,
+            (None, Some(Entry::Assembled { slots, .. })) => *slots,
+            (None, Some(Entry::Packet(_) | Entry::Packets(_) | Entry::Records { .. }) | None) => 1,
+        }
     }
 
     pub(crate) fn is_stream(&self) -> bool {

@@ -19,7 +19,7 @@ const LONG_BYTES: usize = 64 << 10;
 /// the sooner the peer has something to do (decision 0077).
 const PART_GROUPS: usize = 4;
 /// Bytes that no part exceeds by much, for which there must be room.
-const PART_BYTES: usize = 256 << 10;
+const PART_BYTES: usize = PART_GROUPS * GROUP_BYTES_MAX;
 
 /// How long a sender waits for room, if nothing leaves.
 const PATIENCE: Duration = Duration::from_millis(10);

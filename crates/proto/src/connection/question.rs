@@ -106,7 +106,8 @@ impl Connection {
         let open_since = self.question.open_since(now, self.sent_at);
         let (inbox, unacknowledged) = (self.receiver.inbox(), self.receiver.dat_since_ack());
         let packets = self.asked.packets(unacknowledged);
-        let is_one_message = !inbox.is_stream() && packets <= inbox.newest_packets();
+        let newest = inbox.newest_packets();
+        let is_one_message = !inbox.is_stream() && packets <= newest;
         if !is_one_message && open_since.is_some_and(|since| now - since > APART) {
             self.question = Question::paused(now);
         }
@@ -114,8 +115,7 @@ impl Connection {
             self.receiver.request_ack();
             return true;
         }
-        let is_whole =
-            !inbox.is_stream() && inbox.latest_packets().is_some_and(|packets| packets <= PACKETS_MAX);
+        let is_whole = !inbox.is_stream() && !inbox.is_unfinished() && newest <= PACKETS_MAX;
         let may_be_whole = packets <= UNFINISHED_MAX.max(self.asked.answered.into())
             && packets as usize * self.sender.queue.full_bytes(0) <= UNFINISHED_BYTES_MAX
             // nor is its sender soon to wait for room with us

@@ -75,14 +75,11 @@ impl SendQueue {
         if !self.may_split || len < self.mss() / SMALL_PART || !self.has_room(1) {
             self.finish_packet();
         }
-        if self.has_room(len) || len > self.mss() || self.open_len() > 0 {
-            self.push_records(data, usize::MAX);
-        } else {
-            self.push_packet(data, len, true);
-        }
+        self.push_records(data, usize::MAX);
     }
 
     /// A message, or the rest of one, in records, until these have `most` bytes and fill their packets; tells how many bytes of it that were.
+    #[inline(never)] // what a packet has room for does not get here
     pub(super) fn push_records(&mut self, message: &[u8], most: usize) -> usize {
         let (coming, mut data) = (message.len(), message);
         if !self.has_room(1) {
@@ -93,7 +90,7 @@ impl SendQueue {
                 return coming - data.len();
             }
             if self.open_len() == 0 && data.len() <= self.mss() {
-                // what no record holds is the last part all the same
+                // [CDP-DG-4] the message, or its last part, whose record would have no room
                 self.push_packet(data, coming, true);
                 return coming;
             }
