@@ -6,12 +6,13 @@
 //! right seal, each end reads an exact prefix of what the other sent, with its boundaries.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use bytes::Bytes;
 use weft_base::{Address, FlowKey, Instant, NodeId, Port, Seq, Service};
 use weft_proto::{Config, Connection, Listener, RecvError, Secret, SendError, State, Verdict, refusal_of};
-use weft_wire::{Encapsulation, JoinedMessage, Packet, Reason, Refused, Train, emit};
+use weft_wire::{Encapsulation, JoinedParts, Packet, Reason, Refused, Train, emit};
 
 #[path = "forge.rs"]
 mod forge;
@@ -89,6 +90,8 @@ struct World {
     wires: [VecDeque<Vec<u8>>; 2],
     /// What each end sends.
     streams: [Stream; 2],
+    /// What the user at each end has of a message whose end has not come.
+    ahead: [Vec<u8>; 2],
     /// Somebody forged, or damaged a packet that carries no seal: contents mean nothing any more.
     tainted: bool,
     draws: u64,
@@ -134,6 +137,7 @@ impl World {
             ends: [Some(client), None],
             wires: [VecDeque::new(), VecDeque::new()],
             streams: [Stream::default(), Stream::default()],
+            ahead: [Vec::new(), Vec::new()],
             tainted: false,
             draws: 0,
         };
@@ -193,6 +197,7 @@ impl World {
     }
 
     fn read(&mut self, end: usize, room: usize) {
+        self.read_rest(end);
         let Some(connection) = &mut self.ends[end] else { return };
         let mut buffer = vec![0; room];
         match connection.recv(&mut buffer) {
@@ -203,7 +208,22 @@ impl World {
         self.drain(end);
     }
 
+    /// Who has the beginning of a message takes the rest, or puts that back where its end has not come.
+    fn read_rest(&mut self, end: usize) {
+        let mut message = std::mem::take(&mut self.ahead[end]);
+        let ahead = u32::try_from(message.len()).ok().and_then(NonZeroU32::new);
+        let Some((connection, ahead)) = self.ends[end].as_mut().zip(ahead) else { return };
+        match connection.recv_rest(ahead) {
+            Ok(Some(rest)) => {
+                message.extend_from_slice(&rest.into_bytes());
+                self.check_read(end, &message, 0);
+            }
+            Ok(None) | Err(_) => connection.put_back(&message),
+        }
+    }
+
     fn read_loan(&mut self, end: usize) {
+        self.read_rest(end);
         let Some(connection) = &mut self.ends[end] else { return };
         if let Ok(Some(message)) = connection.recv_message() {
             let bytes = message.into_bytes();
@@ -248,7 +268,7 @@ impl World {
     fn deliver(&mut self, end: usize, count: usize) {
         let mut left = count;
         while left > 0 {
-            let mut together = self.deliver_message(end, left);
+            let mut together = self.deliver_parts(end, left);
             if together == 0 {
                 together = self.deliver_train(end, left);
             }
@@ -260,28 +280,38 @@ impl World {
         }
     }
 
-    /// Packets that are a whole message arrive together, and a user waits with a buffer; tells how many.
-    fn deliver_message(&mut self, end: usize, most: usize) -> usize {
+    /// Packets of one message arrive together, to its end or not, and a user waits with a buffer; tells how many.
+    fn deliver_parts(&mut self, end: usize, most: usize) -> usize {
         let flow = if end == CLIENT { flow() } else { flow().reversed() };
         let waits = self.streams[1 - end].read_messages.is_multiple_of(2);
         let Some(connection) = self.ends[end].as_mut().filter(|_| waits) else { return 0 };
         let size = self.wires[end].front().map_or(0, Vec::len);
         let ends =
             |packet: &Vec<u8>| packet.len() < size || packet.get(4).is_some_and(|flags| flags & EOM != 0);
-        let Some(last) = self.wires[end].iter().take(most).position(ends) else { return 0 };
-        let joined: Vec<u8> = self.wires[end].iter().take(last + 1).flatten().copied().collect();
-        let Some(message) = JoinedMessage::new_checked(&joined, size, flow, Encapsulation::Udp) else {
+        let most = most.min(self.wires[end].len());
+        let count = self.wires[end].iter().take(most).position(ends).map_or(most, |last| last + 1);
+        let joined: Vec<u8> = self.wires[end].iter().take(count).flatten().copied().collect();
+        let Some(parts) = JoinedParts::new_checked(&joined, size, flow, Encapsulation::Udp) else {
             return 0;
         };
-        let mut buffer = vec![0; LIMIT];
-        let Some(read) = connection.take_message(self.now, &message, |bytes| buffer.get_mut(..bytes)) else {
-            return 0;
-        };
-        assert_eq!(message.packets() as usize, last + 1);
-        self.wires[end].drain(..=last);
-        self.check_read(end, &buffer[..read], 0);
+        let mut message = std::mem::take(&mut self.ahead[end]);
+        let ahead = message.len();
+        message.resize(ahead + LIMIT, 0);
+        let taken = connection.take_joined(self.now, &parts, u32::try_from(ahead).unwrap_or(0), |bytes| {
+            message.get_mut(ahead..ahead + bytes)
+        });
+        message.truncate(ahead + taken.unwrap_or(0));
+        if taken.is_some() {
+            assert_eq!(parts.packets() as usize, count);
+            self.wires[end].drain(..count);
+        }
+        if taken.is_some() && parts.has_end() {
+            self.check_read(end, &message, 0);
+        } else {
+            self.ahead[end] = message;
+        }
         self.drain(end);
-        last + 1
+        taken.map_or(0, |_| count)
     }
 
     /// Packets that are alike arrive together, where there are two at least; tells how many.
@@ -407,6 +437,7 @@ impl World {
         self.tainted |= !self.streams[SERVER].sent.is_empty() || self.streams[CLIENT].read_messages > 0;
         self.tainted |= self.streams[CLIENT].read_bytes > 0;
         self.ends[SERVER] = Some(connection);
+        self.ahead[SERVER].clear();
         self.drain(SERVER);
     }
 

@@ -4,7 +4,8 @@
 //! known before, it is neither taken apart nor queued, and its slot is entered once. Where packets of a stream come together their data
 //! goes there in the pass that their checksums take, and is not queued either (decision 0060); that of large ones of a flood is there before
 //! anything is known of them (decision 0079). A message whose packets come together is copied there as it is summed up as well (decision 0081), and
-//! parts of a long one go there before its end has come (decision 0070). Any other takes the ordinary way.
+//! parts of a long one go there before its end has come (decision 0070), those that come together in the same way (decision 0086). Any other takes
+//! the ordinary way.
 
 mod place;
 
@@ -13,8 +14,8 @@ use std::sync::Arc;
 
 use weft_base::{Instant, Service};
 use weft_link::{Received, RecvBatch, Shown};
-use weft_proto::Connection;
-use weft_wire::{Encapsulation, JoinedMessage, Lone, Train};
+use weft_proto::{Connection, PLACED_BYTES_MIN};
+use weft_wire::{Encapsulation, JoinedParts, Lone, Train};
 
 use crate::clock;
 use crate::core::Core;
@@ -32,11 +33,19 @@ pub(crate) struct Binding<'a> {
     /// Bytes that it must not exceed.
     room: usize,
     is_done: bool,
-    /// Whether who waits puts back what he has of a message if its end does not come.
-    may_read_ahead: bool,
+    ahead: Ahead,
     /// Whether who waits has more of a message than when the wait began.
     is_ahead: bool,
     to: &'a mut dyn Put,
+}
+
+/// What may be taken of a message before its end, which who waits puts back if that does not come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Ahead {
+    Nothing,
+    /// Parts that come together.
+    Joined,
+    All,
 }
 
 /// What takes a message, or bytes of a stream.
@@ -49,17 +58,25 @@ trait Put {
         &mut []
     }
 
-    /// Where a message of several packets goes, which has so many bytes; nowhere if there is no room. It is there by [`Put::note_bytes`], or
-    /// [not](Put::forget_whole).
-    fn whole(&mut self, _bytes: usize) -> Option<&mut [u8]> {
+    /// Bytes that are there of a message whose end has not come.
+    fn ahead(&self) -> u32 {
+        0
+    }
+
+    /// Where so many bytes of a message go behind those; nowhere if there is no room. They are there by [`Put::note_bytes`] or
+    /// [`Put::note_ahead`], or [not](Put::forget_next).
+    fn next(&mut self, _bytes: usize) -> Option<&mut [u8]> {
         None
     }
 
-    /// That message was damaged, or another.
-    fn forget_whole(&mut self) {}
+    /// They were damaged, or others.
+    fn forget_next(&mut self) {}
 
-    /// So many came there.
+    /// So many came there, and with them all.
     fn note_bytes(&mut self, _bytes: usize) {}
+
+    /// So many came there, and the end did not.
+    fn note_ahead(&mut self, _bytes: usize) {}
 
     /// As [`Place::read_ahead`].
     fn read_ahead(&mut self, _connection: &mut Connection) -> bool {
@@ -75,7 +92,7 @@ impl<F: FnMut(&[u8], &mut RecvBatch)> Put for F {
 
 impl<'a> Binding<'a> {
     fn new(slot: &'a Arc<Slot>, room: usize, to: &'a mut dyn Put) -> Self {
-        Self { slot, room, is_done: false, may_read_ahead: false, is_ahead: false, to }
+        Self { slot, room, is_done: false, ahead: Ahead::Nothing, is_ahead: false, to }
     }
 
     /// Whether the message, or bytes of the stream, have come.
@@ -84,9 +101,9 @@ impl<'a> Binding<'a> {
         self.is_done
     }
 
-    /// From now on the beginning of a message is taken before its end has come.
-    pub(crate) fn let_read_ahead(&mut self) {
-        self.may_read_ahead = true;
+    /// From now on so much of a message is taken before its end has come.
+    pub(crate) fn let_read(&mut self, ahead: Ahead) {
+        self.ahead = ahead;
     }
 
     /// Whether the wait ends: all has come, or more of a message, the rest of which is waited for anew.
@@ -129,7 +146,7 @@ impl<'a> Binding<'a> {
 
     /// Takes what has come of a message whose end has not.
     pub(crate) fn read_ahead(&mut self, live: &mut Live) {
-        if self.may_read_ahead {
+        if self.ahead == Ahead::All {
             self.is_ahead |= self.to.read_ahead(&mut live.connection);
         }
     }
@@ -164,28 +181,34 @@ impl<'a> Binding<'a> {
         Some(live)
     }
 
-    /// The same of the message that has all packets that came together.
+    /// The same of a large packet, or of those that came together, with all of a message or a part.
     #[inline(never)] // see `take_placed`
-    fn take_joined(&mut self, packets: &Received, encapsulation: Encapsulation) -> Option<Guard<'a>> {
+    fn take_parts(&mut self, packets: &Received, encapsulation: Encapsulation) -> Option<Guard<'a>> {
         let Received { from, bytes, size } = packets;
-        let message = JoinedMessage::new_checked(bytes, *size, self.slot.key(), encapsulation)?;
+        let parts = JoinedParts::new_checked(bytes, *size, self.slot.key(), encapsulation)
+            .filter(|parts| parts.has_end() || self.ahead >= Ahead::Joined)?;
         let mut live = self.slot.try_lock()?;
         if live.side.is_some() || *from != live.to || live.is_wanted() {
             return None;
         }
-        let mut may_be_written = false;
+        let (ahead, mut may_be_written) = (self.to.ahead(), false);
         // It may have come after the thread looked at the clock (decision 0061).
-        let taken = live.connection.take_message(clock::now(), &message, |bytes| {
+        let taken = live.connection.take_joined(clock::now(), &parts, ahead, |bytes| {
             may_be_written = true;
-            self.to.whole(bytes)
+            self.to.next(bytes)
         });
         let Some(bytes) = taken else {
             if may_be_written {
-                self.to.forget_whole();
+                self.to.forget_next();
             }
             return None;
         };
-        self.note_bytes(bytes);
+        if parts.has_end() {
+            self.note_bytes(bytes);
+        } else {
+            self.to.note_ahead(bytes);
+            self.is_ahead = true;
+        }
         Some(live)
     }
 }
@@ -253,7 +276,7 @@ impl Core {
         }
     }
 
-    /// Leaves a slot whose message was taken.
+    /// Leaves a slot whose message was taken, or a part of it.
     #[inline]
     fn leave_bound(&self, port: &Port, slot: &Arc<Slot>, mut live: Guard<'_>, now: Instant) {
         slot.set_home(port.index);
@@ -298,13 +321,16 @@ fn receive_for<'a>(
     let count = receive(port, turn, runner, now, port.inflow.turn_packets(), binding.place());
     if let Some(received) = turn.batch.take_only() {
         bound = binding.take(&received.bytes, received.from, port.encapsulation, now, &mut turn.batch);
+        if bound.is_none() && received.bytes.len() > PLACED_BYTES_MIN {
+            bound = binding.take_parts(&received, port.encapsulation);
+        }
         if bound.is_none() {
             turn.batch.push(received.from, received.bytes);
         }
     } else if binding.slot.service() == Service::Datagram
         && let Some(packets) = turn.batch.take_joined()
     {
-        bound = binding.take_joined(&packets, port.encapsulation);
+        bound = binding.take_parts(&packets, port.encapsulation);
         if bound.is_none() {
             turn.batch.put_back(packets);
         }

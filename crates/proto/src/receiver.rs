@@ -231,15 +231,26 @@ impl Receiver {
     /// The data of so many DAT that came together went to the user.
     #[inline]
     pub(crate) fn note_handed_over(&mut self, packets: u32) {
-        self.dat_since_ack += packets - 1;
-        self.note_data(false);
-        self.nxt += u64::from(packets);
+        self.note_in_order(packets);
         self.read(|_| ());
     }
 
-    /// Whether a message that is the data of so many DAT with the numbers from RCV.NXT on may go to the user at once: all before it was read.
-    pub(crate) fn hands_over_message(&self, packets: u32, bytes: usize) -> bool {
-        self.room_in_order() >= packets && self.inbox.hands_over_parts(bytes)
+    /// The same of so many bytes of a message, of which they are not all, and maybe the end.
+    pub(crate) fn note_ahead(&mut self, packets: u32, bytes: usize, is_end: bool) {
+        self.note_in_order(packets);
+        self.inbox.note_ahead(packets, bytes, is_end);
+    }
+
+    fn note_in_order(&mut self, packets: u32) {
+        self.dat_since_ack += packets - 1;
+        self.note_data(false);
+        self.nxt += u64::from(packets);
+    }
+
+    /// Whether what so many DAT with the numbers from RCV.NXT on have of a message may go to the user at once, who has the first `ahead` bytes of
+    /// it, and has read all before.
+    pub(crate) fn hands_over_parts(&self, packets: u32, ahead: u32, bytes: usize) -> bool {
+        self.room_in_order() >= packets && self.inbox.hands_over_parts(ahead, bytes)
     }
 
     /// The number after RCV.NXT − 1 came while later ones were held.

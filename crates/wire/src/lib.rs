@@ -42,7 +42,7 @@ mod words;
 pub use emit::{Emit, Grease, Trigger};
 pub use far_sack::FarSack;
 pub use header::{Encapsulation, HEADER_LEN, Header, Kind, flow_hint};
-pub use joined::JoinedMessage;
+pub use joined::JoinedParts;
 pub use lone::Lone;
 pub use packet::{DropReason, Packet, Refused};
 pub use reason::Reason;

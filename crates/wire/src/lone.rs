@@ -57,7 +57,7 @@ impl<'a> Lone<'a> {
     /// EOM: the data segment is a whole message, or the end of one.
     #[must_use]
     pub const fn eom(&self) -> bool {
-        self.words.nodes & EOM != 0
+        self.words.is_end()
     }
 
     /// The low half of the ACK number.

@@ -55,12 +55,22 @@ impl Words {
         number && self.nodes == first.nodes && self.ports == first.ports && self.ack == first.ack
     }
 
-    /// Whether a packet with these words ends what one with the words `first` begins, so many behind it, and says nothing else.
+    /// Whether a packet with these words, that may be shorter and have EOM, is the last of those that the one with the words `first` begins, so
+    /// many behind it, and says nothing else.
     #[inline]
-    pub(crate) fn is_end(self, first: Self, behind: u64) -> bool {
-        let as_part =
-            Self { nodes: self.nodes ^ EOM, ports: self.ports ^ (self.ports ^ first.ports) & LENGTH, ..self };
+    pub(crate) fn is_last(self, first: Self, behind: u64) -> bool {
+        let as_part = Self {
+            nodes: self.nodes & !EOM,
+            ports: self.ports ^ (self.ports ^ first.ports) & LENGTH,
+            ..self
+        };
         as_part.is_alike(first, behind)
+    }
+
+    /// EOM.
+    #[inline]
+    pub(crate) const fn is_end(self) -> bool {
+        self.nodes & EOM != 0
     }
 
     /// Without what forwarders may change: CE and HOP.

@@ -139,13 +139,22 @@ impl Put for Filled<'_, '_> {
         &mut self.buffer.bytes[filled..]
     }
 
-    fn whole(&mut self, bytes: usize) -> Option<&mut [u8]> {
-        self.buffer.bytes.get_mut(..bytes)
+    fn ahead(&self) -> u32 {
+        self.buffer.ahead
+    }
+
+    fn next(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        let ahead = self.buffer.ahead as usize;
+        self.buffer.bytes.get_mut(ahead..ahead + bytes)
     }
 
     fn note_bytes(&mut self, bytes: usize) {
-        let none = Received { len: 0, truncated: 0, end_of_file: false };
-        self.received.get_or_insert(none).len += bytes;
+        let len = std::mem::take(&mut self.buffer.ahead) as usize;
+        self.received.get_or_insert(Received { len, truncated: 0, end_of_file: false }).len += bytes;
+    }
+
+    fn note_ahead(&mut self, bytes: usize) {
+        self.buffer.ahead += narrow(bytes);
     }
 
     fn read_ahead(&mut self, connection: &mut Connection) -> bool {
@@ -231,23 +240,39 @@ impl Put for Grown<'_, '_> {
         self.taken = Some(Some(data.len()));
     }
 
-    fn whole(&mut self, bytes: usize) -> Option<&mut [u8]> {
-        let message = &mut *self.vector.message;
-        message.resize(bytes, 0);
-        Some(message)
+    fn ahead(&self) -> u32 {
+        self.vector.ahead
     }
 
-    fn forget_whole(&mut self) {
-        self.vector.message.clear();
+    fn next(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        let Growing { message, ahead } = &mut *self.vector;
+        let ahead = *ahead as usize;
+        message.resize(ahead + bytes, 0);
+        Some(&mut message[ahead..])
     }
 
-    fn note_bytes(&mut self, bytes: usize) {
-        self.taken = Some(Some(bytes));
+    fn forget_next(&mut self) {
+        self.vector.message.truncate(self.vector.ahead as usize);
+    }
+
+    fn note_bytes(&mut self, _: usize) {
+        self.vector.ahead = 0;
+        self.taken = Some(Some(self.vector.message.len()));
+    }
+
+    fn note_ahead(&mut self, bytes: usize) {
+        self.vector.ahead += narrow(bytes);
     }
 
     fn read_ahead(&mut self, connection: &mut Connection) -> bool {
         self.vector.read_ahead(connection)
     }
+}
+
+/// The bytes of packets that came together.
+#[allow(clippy::cast_possible_truncation)] // they lie in one piece of memory
+fn narrow(bytes: usize) -> u32 {
+    bytes as u32
 }
 
 /// Where it lies.
@@ -286,8 +311,8 @@ mod tests {
         let mut message = b"what it had".to_vec();
         let vector = &mut Growing::new(&mut message);
         let mut to = Grown { vector, taken: None };
-        to.whole(5).unwrap().copy_from_slice(b"false");
-        to.forget_whole();
+        to.next(5).unwrap().copy_from_slice(b"false");
+        to.forget_next();
         assert!(to.taken.is_none() && message.is_empty());
     }
 }

@@ -7,7 +7,7 @@ use weft_base::Instant;
 use weft_proto::RecvError;
 
 use super::Engine;
-use crate::binding::Place;
+use crate::binding::{Ahead, Place};
 use crate::clock;
 use crate::progress::Condition;
 use crate::slot::{Live, Slot};
@@ -25,17 +25,20 @@ impl Engine {
         let deadline = timeout.map(|timeout| clock::now() + timeout);
         let condition = Condition { waiters: &slot.waiters, interest: Interest::RestReadable, deadline };
         let (is_there, bound) = place.bind(slot, |binding| {
+            binding.let_read(Ahead::Joined);
             self.before_wait(slot);
             self.core.wait(|| slot.home(), condition, Some(binding))
         });
         if let Some(taken) = bound {
             return Ok(taken);
         }
-        match self.take(slot, |connection| place.take(connection)) {
-            Ok(taken) => Ok(taken),
-            Err(RecvError::WouldBlock) if is_there => self.take_in_parts(slot, place, deadline),
-            Err(error) => Err(error),
+        if place.beginning().is_empty() {
+            match self.take(slot, |connection| place.take(connection)) {
+                Err(RecvError::WouldBlock) if is_there => {}
+                taken => return taken,
+            }
         }
+        self.take_in_parts(slot, place, deadline)
     }
 
     /// The same where nothing is there but the beginning of a message, or what another thread has taken: a long message is taken as it comes,
@@ -48,12 +51,13 @@ impl Engine {
         deadline: Option<Instant>,
     ) -> Result<P::Taken, RecvError> {
         let reader = &mut Reader { engine: self, slot, place };
-        let mut interest = reader.read_ahead();
+        let has_begun = !reader.place.beginning().is_empty();
+        let mut interest = if has_begun { Interest::RestReadable } else { reader.read_ahead() };
         loop {
             let condition = Condition { waiters: &slot.waiters, interest, deadline };
             let (is_there, bound) = reader.place.bind(slot, |binding| {
                 if interest == Interest::RestReadable {
-                    binding.let_read_ahead();
+                    binding.let_read(Ahead::All);
                 }
                 self.core.wait(|| slot.home(), condition, Some(binding))
             });

@@ -8,6 +8,7 @@
 mod answer;
 mod close;
 mod input;
+mod joined;
 mod opening;
 mod output;
 mod paths;
@@ -22,7 +23,6 @@ mod train;
 mod transmit;
 mod unreachable;
 mod user;
-mod whole;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

@@ -39,6 +39,17 @@ impl Inbox {
         taken
     }
 
+    /// So many more bytes of the next message, which came in so many packets, are with its reader, who has all before; maybe to
+    /// its end.
+    pub(crate) fn note_ahead(&mut self, packets: u32, bytes: usize, is_end: bool) {
+        self.open.get_or_insert_default().packets += packets;
+        self.ahead += low32(bytes);
+        self.message_bytes += bytes;
+        if is_end {
+            self.finish_message(false);
+        }
+    }
+
     /// The rest of the next message, for the reader that has its first `ahead` bytes, once its end has come.
     pub(crate) fn pop_rest(&mut self, ahead: u32) -> Option<Message> {
         if self.ahead == ahead { self.pop_assembled() } else { None }

@@ -26,10 +26,18 @@ impl Inbox {
         is_whole && self.is_empty()
     }
 
-    /// The same of a message of several data segments.
-    pub(crate) fn hands_over_parts(&self, bytes: usize) -> bool {
+    /// The same of so many bytes of a message of several data segments, of which the reader has the first `ahead`.
+    pub(crate) fn hands_over_parts(&self, ahead: u32, bytes: usize) -> bool {
+        let is_all_read = match &self.open {
+            Some(open) => ahead > 0 && self.ahead == ahead && open.message.is_empty(),
+            None => ahead == 0,
+        };
         // [CDP-DG-9] only with an announced MESSAGE
-        self.rules.message_bytes.is_some() && self.hands_over(true, bytes) && !self.is_stream()
+        is_all_read
+            && self.is_empty()
+            && !self.is_stream()
+            && self.rules.message_bytes.is_some()
+            && self.check_size(ahead as usize + bytes).is_ok()
     }
 
     /// Whether short messages share packets, and so the parts of a long one are records.

@@ -29,12 +29,12 @@ fn a_message_of_several_packets_is_handed_over_where_it_is_next_and_may_be_as_lo
         (Service::Stream, Some(5_000), 5_000, false),
     ];
     for (service, message_bytes, bytes, expected) in cases {
-        assert_eq!(rules(service, message_bytes).hands_over_parts(bytes), expected, "{service:?} {bytes}");
+        assert_eq!(rules(service, message_bytes).hands_over_parts(0, bytes), expected, "{service:?} {bytes}");
     }
     for eom in [false, true] {
         let mut inbox = inbox(Service::Datagram);
         inbox.push(eom, Bytes::from_static(b"before it")).unwrap();
-        assert!(!inbox.hands_over_parts(5_000));
+        assert!(!inbox.hands_over_parts(0, 5_000) && !inbox.hands_over_parts(9, 5_000));
     }
 }
 

@@ -32,11 +32,11 @@ fn packets(message: &[u8], part_bytes: usize, sealed: bool, coalesce: bool) -> V
     (FIRST..).zip(records).zip(0..).map(|((seq, body), at)| packet(seq, at == last, sealed, &body)).collect()
 }
 
-fn look(bytes: &[u8], size: usize) -> Option<JoinedMessage<'_>> {
-    JoinedMessage::new_checked(bytes, size, flow(), Encapsulation::Udp)
+fn look(bytes: &[u8], size: usize) -> Option<JoinedParts<'_>> {
+    JoinedParts::new_checked(bytes, size, flow(), Encapsulation::Udp)
 }
 
-/// The message, if all of it is there.
+/// What they have of the message, if they are as they were.
 fn read(bytes: &[u8], size: usize, sealed: bool, coalesce: bool) -> Option<Vec<u8>> {
     let joined = look(bytes, size)?;
     let mut to = vec![0; joined.message_bytes(coalesce)];
@@ -56,7 +56,16 @@ fn a_message_is_what_its_parts_are() {
             assert_eq!(joined.packets() as usize, packets.len(), "{case}");
             assert_eq!(joined.data_bytes(), bytes.len() - packets.len() * HEADER_LEN, "{case}");
             assert_eq!(joined.first().ack(), 0xFEDC_BA98);
-            assert!(read(&bytes, size, sealed, coalesce).as_ref() == Some(&message), "{case}");
+            assert!(
+                joined.has_end() && read(&bytes, size, sealed, coalesce).as_ref() == Some(&message),
+                "{case}"
+            );
+            // those without the end have what is before it
+            let before = (packets.len() - 1) * part_bytes;
+            let joined = look(&bytes[..(packets.len() - 1) * size], size).unwrap_or_else(|| panic!("{case}"));
+            assert!(!joined.has_end() && joined.packets() as usize == packets.len() - 1, "{case}");
+            let part = read(&bytes[..(packets.len() - 1) * size], size, sealed, coalesce);
+            assert!(part.as_deref() == Some(&message[..before]), "{case}");
             assert!(!joined.copy_to(Seq::new(FIRST + 1), sealed, coalesce, &mut vec![0; len]), "{case}");
             assert!(!joined.copy_to(Seq::new(FIRST), sealed, coalesce, &mut vec![0; len + 1]), "{case}");
             assert!(read(&bytes, size, sealed, !coalesce).as_ref() != Some(&message), "{case}");
@@ -76,7 +85,8 @@ fn every_damage_shows() {
         assert!(read(&damaged, size, true, true).is_none(), "bit {bit}");
     }
     for len in 0..bytes.len() {
-        assert!(read(&bytes[..len], size, true, true).is_none(), "{len} bytes of it");
+        let is_whole = len > 0 && len.is_multiple_of(size);
+        assert_eq!(read(&bytes[..len], size, true, true).is_some(), is_whole, "{len} bytes of it");
     }
     for other in (0..2 * size).filter(|other| *other != size) {
         assert!(read(&bytes, other, true, true).is_none(), "as packets of {other} bytes");
@@ -84,15 +94,15 @@ fn every_damage_shows() {
 }
 
 #[test]
-fn what_is_not_one_message_is_refused() {
+fn what_is_not_of_one_message_is_refused() {
     let part = |seq, body: &[u8]| packet(seq, false, true, body);
     let end = |seq, body: &[u8]| packet(seq, true, true, body);
     let filled = [&record_head(true, 98).unwrap()[..], &[7; 98]].concat();
     let short = [&record_head(true, 97).unwrap()[..], &[7; 97], &[0]].concat();
     let ended = [&record_head(false, 98).unwrap()[..], &[7; 98]].concat();
     let cases: [(&str, &[Vec<u8>]); 9] = [
-        ("no end", &[part(FIRST, &filled), part(FIRST + 1, &filled)]),
-        ("an end alone", &[end(FIRST, &filled)]),
+        ("a message behind the end", &[end(FIRST, &filled), part(FIRST + 1, &filled)]),
+        ("a last part that does not go on", &[part(FIRST, &filled), part(FIRST + 1, &ended)]),
         ("an empty end", &[part(FIRST, &filled), end(FIRST + 1, b"")]),
         ("two ends", &[end(FIRST, &filled), end(FIRST + 1, &filled)]),
         ("a gap", &[part(FIRST, &filled), end(FIRST + 2, b"end")]),
@@ -106,6 +116,8 @@ fn what_is_not_one_message_is_refused() {
     ];
     let whole = [part(FIRST, &filled), part(FIRST + 1, &filled), end(FIRST + 2, b"end")].concat();
     assert_eq!(read(&whole, 128, true, true), Some([&[7; 196][..], b"end"].concat()));
+    assert_eq!(read(&whole[..128], 128, true, true), Some(vec![7; 98]));
+    assert_eq!(read(&end(FIRST, b"end"), 128, true, true), Some(b"end".to_vec()));
     for (name, packets) in cases {
         assert_eq!(read(&packets.concat(), 128, true, true), None, "{name}");
     }

@@ -5,12 +5,12 @@ mod closing;
 mod data;
 mod frames;
 mod handover;
+mod joined;
 mod opening;
 mod paths;
 mod repair;
 mod third;
 mod trains;
-mod whole;
 
 use std::time::Duration;
 
