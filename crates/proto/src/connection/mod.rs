@@ -179,7 +179,7 @@ pub struct Connection {
     /// The server's state that we return until we hear from it (CDP-CKE-5).
     cookie: Option<Box<Cookie>>,
     /// Transmissions of SYN or SYN|ACK so far, and where they are on their round.
-    open_tries: u32,
+    open_tries: u16,
     open_way: Way,
     arrivals: Arrivals,
     probes: Option<Box<Probes>>,
@@ -200,7 +200,7 @@ pub struct Connection {
     refused_since: Option<Instant>,
     sent_at: Instant,
     unanswered: Unanswered,
-    persist_tries: u32,
+    persist_tries: u16,
     /// CECOUNT as it was last told.
     told_ce: u32,
     /// The user found no room in the send queue for so many bytes; an empty message counts as one.

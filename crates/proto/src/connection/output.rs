@@ -108,11 +108,11 @@ impl Connection {
     /// SYN, or SYN|ACK.
     fn transmit_open(&mut self, now: Instant, head: &mut Vec<u8>) -> Transmit {
         let is_syn = self.state == State::SynSent;
-        self.open_tries += 1;
+        self.open_tries = self.open_tries.saturating_add(1);
         self.sent_at = now;
         let path = if self.active {
             // [CDP-IO-3] no doubling until each member has been tried
-            let rounds = (self.open_tries + 1).saturating_sub(self.paths().count().into());
+            let rounds = (u32::from(self.open_tries) + 1).saturating_sub(self.paths().count().into());
             let wait = doubled(self.config.rto_init, rounds, self.config.rto_max);
             // [CDP-CKE-4] a passive end repeats SYN|ACK only in answer to a SYN
             self.timers.set(Timer::Syn, now + wait);
@@ -151,7 +151,7 @@ impl Connection {
         let due = self.receiver.ack_due() != AckDue::No || std::mem::take(&mut self.control.challenge);
         let path = match self.open_tries {
             0 => self.answer_path(),
-            tries => self.asking_path(tries),
+            tries => self.asking_path(tries.into()),
         };
         due.then(|| Transmit { path, ..self.transmit_pure_ack(now, head) })
     }
@@ -306,7 +306,7 @@ impl Connection {
             self.timers.set_if_stopped(Timer::Ack, now + self.config.ack_delay);
         }
         if self.sender.is_stuck() {
-            let wait = doubled(self.sender.rtt.rto(), self.persist_tries + 1, self.config.rto_max);
+            let wait = doubled(self.sender.rtt.rto(), u32::from(self.persist_tries) + 1, self.config.rto_max);
             self.timers.set_if_stopped(Timer::Persist, now + wait);
         }
         if let Some(patience) = self.config.no_progress

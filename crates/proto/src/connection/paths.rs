@@ -145,7 +145,7 @@ impl Connection {
     pub(super) fn has_opened_by_another(&self) -> bool {
         let paths = self.paths();
         self.active
-            && self.open_tries <= u32::from(paths.count())
+            && self.open_tries <= u16::from(paths.count())
             && self.arrivals.now == Some(self.open_way.last())
             && !self.open_way.is_by_default(paths)
     }

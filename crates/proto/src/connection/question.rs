@@ -31,20 +31,34 @@ const UNFINISHED_BYTES_MAX: usize = 512 << 10;
 /// was taken for whole that was not.
 const APART: Duration = Duration::from_micros(20);
 
-/// How long every question is acknowledged at once then.
-const PAUSE: Duration = Duration::from_secs(1);
+/// How long every question is acknowledged at once then, the first time. Twice as long each time after that: what happens once, as where a
+/// connection begins or a sender was kept from its core, is forgotten soon, and who waits again and again for ACK_DELAY does so seldom
+/// (decision 0087).
+const PAUSE: Duration = Duration::from_millis(16);
+
+/// How often it is doubled: to a second.
+const DOUBLINGS_MAX: u8 = 6;
+
+/// After so many questions that were left to their answers, and answered at once, it is halved.
+const FINE_MAX: u8 = u8::MAX;
 
 /// The latest question of several packets: when it came last, while it has no answer. One word, as every connection has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Question(Instant);
 
-/// How many packets questions have.
+/// How many packets questions have, and what came of leaving them to their answers.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Asked {
     /// Of the latest those that are acknowledged.
     acknowledged: u8,
     /// Of the last one that was answered at once all.
     answered: u8,
+    /// How often the pause was doubled.
+    doublings: u8,
+    /// Those that were left and answered since.
+    fine: u8,
+    /// None is left to its answer until the time of the question.
+    is_paused: bool,
 }
 
 impl Question {
@@ -58,12 +72,8 @@ impl Question {
         (sent_at < self.0 && self.0 <= now && now - self.0 <= AT_ONCE).then_some(self.0)
     }
 
-    /// None waits for its answer for a while.
-    fn paused(now: Instant) -> Self {
-        Self(now + PAUSE)
-    }
-
-    fn is_paused(self, now: Instant) -> bool {
+    /// Whether it is no question, but the end of a pause, which is to come.
+    fn is_pause(self, now: Instant) -> bool {
         now < self.0 && self != Self::ANSWERED
     }
 }
@@ -72,6 +82,26 @@ impl Asked {
     /// Packets of the latest question, of which so many are not acknowledged.
     fn packets(self, unacknowledged: u32) -> u32 {
         u32::from(self.acknowledged) + unacknowledged
+    }
+
+    /// One of so many packets was answered at once, or for `None` was not; so many of these were left to the answer.
+    fn note_answer(&mut self, packets: Option<u32>, left: u32) {
+        (self.acknowledged, self.answered) = (0, packets.map_or(0, narrow));
+        if packets.is_none() || left < 2 {
+            return;
+        }
+        self.fine += 1;
+        if self.fine == FINE_MAX {
+            (self.fine, self.doublings) = (0, self.doublings.saturating_sub(1));
+        }
+    }
+
+    /// One was taken for whole that was not: no other is for a while.
+    fn pause(&mut self, now: Instant) -> Question {
+        let pause = PAUSE * (1 << self.doublings);
+        (self.fine, self.doublings) = (0, (self.doublings + 1).min(DOUBLINGS_MAX));
+        self.is_paused = true;
+        Question(now + pause)
     }
 }
 
@@ -85,10 +115,11 @@ impl Connection {
     pub(super) fn note_answer(&mut self, now: Instant) {
         let Question(at) = self.question;
         if at != Instant::ZERO && at <= now {
-            let packets = self.asked.packets(self.receiver.dat_since_ack());
+            let left = self.receiver.dat_since_ack();
+            let packets = self.asked.packets(left);
             let is_at_once = now - at <= AT_ONCE && packets <= PACKETS_MAX;
             self.question = if is_at_once { Question::ANSWERED } else { Question::NONE };
-            self.asked = Asked { acknowledged: 0, answered: if is_at_once { narrow(packets) } else { 0 } };
+            self.asked.note_answer(is_at_once.then_some(packets), left);
         }
     }
 
@@ -103,15 +134,21 @@ impl Connection {
         if self.receiver.ack_due() == AckDue::Now {
             return true;
         }
+        if self.question.is_pause(now) {
+            self.receiver.request_ack();
+            return true;
+        }
+        if self.asked.is_paused {
+            // nothing of what came meanwhile was left
+            (self.question, self.asked.acknowledged, self.asked.is_paused) = (Question::NONE, 0, false);
+        }
         let open_since = self.question.open_since(now, self.sent_at);
         let (inbox, unacknowledged) = (self.receiver.inbox(), self.receiver.dat_since_ack());
         let packets = self.asked.packets(unacknowledged);
         let newest = inbox.newest_packets();
         let is_one_message = !inbox.is_stream() && packets <= newest;
         if !is_one_message && open_since.is_some_and(|since| now - since > APART) {
-            self.question = Question::paused(now);
-        }
-        if self.question.is_paused(now) {
+            self.question = self.asked.pause(now);
             self.receiver.request_ack();
             return true;
         }
@@ -136,10 +173,10 @@ impl Connection {
     /// What was left to an answer is acknowledged by itself after all. Where that was not whole, its sender has waited for it.
     pub(super) fn note_unanswered(&mut self, now: Instant) {
         let (Question(at), inbox) = (self.question, self.receiver.inbox());
-        let is_left = self.sent_at < at && at <= now;
+        let is_left = self.sent_at < at && at <= now && !self.asked.is_paused;
         let packets = self.asked.packets(self.receiver.dat_since_ack());
         if is_left && (inbox.is_unfinished() || inbox.is_stream() && packets > UNFINISHED_MAX) {
-            self.question = Question::paused(now);
+            self.question = self.asked.pause(now);
         }
     }
 }

@@ -82,8 +82,8 @@ impl Connection {
 
     /// When it is to be repeated.
     pub(super) fn repeat_third_packet(&mut self, now: Instant) {
-        self.open_tries += 1;
-        let wait = super::output::doubled(self.config.rto_init, self.open_tries, self.config.rto_max);
+        self.open_tries = self.open_tries.saturating_add(1);
+        let wait = super::output::doubled(self.config.rto_init, self.open_tries.into(), self.config.rto_max);
         self.timers.set(Timer::Syn, now + wait);
     }
 }

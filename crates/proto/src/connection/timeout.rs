@@ -104,7 +104,7 @@ impl Connection {
             return;
         }
         self.control.pin = true;
-        self.persist_tries += 1;
+        self.persist_tries = self.persist_tries.saturating_add(1);
     }
 
     /// [CDP-KA-2] A client that has sent nothing for PIN_INTERVAL sends PIN|ACK (row 34).
