@@ -113,6 +113,9 @@ impl Socket {
     /// A stream says `Ok(0)` at the end of file. A datagram may be empty, so there the end of file is
     /// [`RecvError::EndOfFile`]; what does not fit `buffer` is lost, see [`Socket::recv_whole`].
     ///
+    /// A fast stream is received with the least processor time into 512 KiB: what comes together goes there at once, as far as there is room,
+    /// and the rest is copied by the next call.
+    ///
     /// # Errors
     /// See [`RecvError`]. Everything that arrived in order before an error is delivered first (CDP-ERR-2).
     pub fn recv(&self, buffer: &mut [u8]) -> Result<usize, RecvError> {

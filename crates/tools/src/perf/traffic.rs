@@ -12,8 +12,9 @@ use super::memory::Memory;
 use super::protocol::{ConnectionResult, LOOK_INTERVAL, Request, is_pause_recv, is_pause_send};
 use weft_base::Service;
 
-/// Smallest buffer for receiving from a stream, in bytes.
-const STREAM_BUFFER_BYTES: usize = 128 << 10;
+/// Smallest buffer for receiving from a stream, in bytes: as much as one turn of the engine mostly brings, which goes there in one pass then, and
+/// no more than the second cache has (decision 0088).
+const STREAM_BUFFER_BYTES: usize = 512 << 10;
 /// How long the receiving side waits for what was sent before it gives up.
 const DRAIN_TIME: Duration = Duration::from_secs(20);
 /// Messages between two looks at the clock: a look costs as much as a small message.
