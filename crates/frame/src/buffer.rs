@@ -28,6 +28,12 @@ impl FrameBuffer {
         Self { memory: Some(memory), len: 0, frozen: 0 }
     }
 
+    /// Whether the process has more than 64 MiB in buffers of 8 KiB and more, not counting [pages](crate::Pages).
+    #[must_use]
+    pub fn are_many() -> bool {
+        Memory::is_much()
+    }
+
     /// Whether it has [pages](crate::Pages) of its own.
     #[must_use]
     pub fn is_pages(&self) -> bool {

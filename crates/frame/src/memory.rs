@@ -4,7 +4,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::Range;
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use crate::pages::Slab;
 
@@ -12,6 +12,10 @@ use crate::pages::Slab;
 /// take more from the heap than they have.
 const ON_LINES_BYTES: usize = 8 << 10;
 const LINE_BYTES: usize = 64;
+/// Bytes of such memory that is of the heap, in all of the process.
+static HEAP_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// So many are many: 64 MiB. Tests have few.
+const HEAP_BYTES_MANY: usize = if cfg!(test) { 1 << 20 } else { 64 << 20 };
 
 /// Zeroed bytes that stay where they are, and handles to them.
 #[derive(Clone)]
@@ -41,6 +45,9 @@ fn heap_layout(len: usize) -> Layout {
 impl Drop for Place {
     fn drop(&mut self) {
         if self.slab.is_none() {
+            if self.len >= ON_LINES_BYTES {
+                HEAP_BYTES.fetch_sub(self.len, Ordering::Relaxed);
+            }
             // SAFETY: they were allocated with this layout, and this is the last that knows of them.
             unsafe { dealloc(self.start, heap_layout(self.len)) };
         }
@@ -58,6 +65,9 @@ impl Memory {
         if start.is_null() {
             handle_alloc_error(layout);
         }
+        if len >= ON_LINES_BYTES {
+            HEAP_BYTES.fetch_add(len, Ordering::Relaxed);
+        }
         Self(Arc::new(Place { start, len, slab: None }))
     }
 
@@ -68,6 +78,11 @@ impl Memory {
     pub(crate) unsafe fn of_pages(slab: Arc<Slab>, range: Range<usize>) -> Self {
         let start = slab.start().wrapping_add(range.start);
         Self(Arc::new(Place { start, len: range.len(), slab: Some(slab) }))
+    }
+
+    /// Whether the process has more than 64 MiB of the heap in pieces of 8 KiB and more.
+    pub(crate) fn is_much() -> bool {
+        HEAP_BYTES.load(Ordering::Relaxed) > HEAP_BYTES_MANY
     }
 
     pub(crate) fn is_pages(&self) -> bool {

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use weft_base::Service;
-use weft_frame::FramesRef;
+use weft_frame::{FrameBuffer, FramesRef};
 use weft_wire::records::RECORD_HEAD;
 use weft_wire::{BodySum, HEADER_LEN};
 
@@ -25,7 +25,7 @@ pub(crate) use piece::Piece;
 /// A message of less than this part of a packet is not split: what it leaves open costs less than to join it again.
 const SMALL_PART: usize = 2;
 
-/// Packets that a queue at rest has room to list.
+/// Packets that a queue has room to list after a long rest.
 const READY_KEPT: usize = 8;
 
 /// A data segment that is ready to take a number.
@@ -292,12 +292,13 @@ impl SendQueue {
         packets
     }
 
-    /// Nothing is in flight: memory that is held for later is given back.
+    /// Nothing is in flight: memory is used from its beginning again, or given back where the process has much.
     pub(crate) fn rest(&mut self) {
         if self.is_empty() {
-            self.chunks.rest();
-            if self.ready.capacity() > READY_KEPT {
-                self.ready.shrink_to(READY_KEPT);
+            let are_many = FrameBuffer::are_many();
+            self.chunks.rest(are_many);
+            if are_many {
+                self.shorten_list();
             }
             self.open = self.chunks.end();
         }
@@ -307,7 +308,14 @@ impl SendQueue {
     pub(crate) fn rest_longer(&mut self) {
         if self.is_empty() {
             self.chunks.forget();
+            self.shorten_list();
             self.open = self.chunks.end();
+        }
+    }
+
+    fn shorten_list(&mut self) {
+        if self.ready.capacity() > READY_KEPT {
+            self.ready.shrink_to(READY_KEPT);
         }
     }
 

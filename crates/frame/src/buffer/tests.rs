@@ -133,3 +133,17 @@ fn what_is_filled_by_its_user_lies_behind_the_rest_and_what_is_frozen_stays() {
     assert!(panics(|buffer| buffer.put_by(93, |_| ())), "there is room for 92");
     assert_eq!(FrameBuffer::default().put_by(0, |place| place.len()), 0);
 }
+
+/// Other tests have some, too.
+#[test]
+fn it_is_known_whether_the_process_has_many() {
+    let small: Vec<FrameBuffer> = (0..1_000).map(|_| FrameBuffer::with_capacity(4_096)).collect();
+    let large: Vec<FrameBuffer> = (0..17).map(|_| FrameBuffer::with_capacity(64 << 10)).collect();
+    assert!(FrameBuffer::are_many());
+    drop(large);
+    let is_few = (0..100_000_000).any(|_| {
+        std::hint::spin_loop();
+        !FrameBuffer::are_many()
+    });
+    assert!(is_few, "{} small ones are not many", small.len());
+}

@@ -13,10 +13,10 @@ use super::piece::{Piece, narrow};
 const CHUNK_BYTES: usize = 64 << 10;
 /// Bytes of the smallest, unless a packet has fewer: a connection that says little holds no room for a large packet.
 const CHUNK_BYTES_MIN: usize = 2 << 10;
-/// Spent chunks that are kept for use again: 2 MiB, as much as is in flight on a fast path.
+/// Spent chunks that are kept for use again, also at rest until that was long: 2 MiB, as much as is in flight on a fast path.
 const SPENT_MAX: usize = 32;
-/// The same of chunks in pages of their own, also at rest until that was long: to take pages from the system takes longer than to
-/// fill them. As many as a send queue of 4 MiB has.
+/// The same of chunks in pages of their own: to take pages from the system takes longer than to fill them. As many as a send queue of
+/// 4 MiB has.
 const SPENT_PAGES_MAX: usize = 64;
 /// Packets from this size on lie in pages that hold nothing else, so that the link may leave them there for who receives them, if they
 /// are sealed: a copy that comes late, of a packet that was acknowledged, is read while the pages are filled anew.
@@ -70,10 +70,13 @@ impl Others {
         self.spent.push(chunk);
     }
 
-    /// What is kept at rest: pages, and where the process has taken many no more than go back to the system together.
-    fn rest(mut self: Box<Self>, are_scarce: bool) -> Option<Box<Self>> {
+    /// What is kept at rest: all, but where `are_many` in the process those of the heap go back; and where pages `are_scarce` there are no more
+    /// than go back to the system together, and nothing else.
+    fn rest(mut self: Box<Self>, are_many: bool, are_scarce: bool) -> Option<Box<Self>> {
         self.full.clear();
-        self.spent.retain(FrameBuffer::is_pages);
+        if are_many || are_scarce {
+            self.spent.retain(FrameBuffer::is_pages);
+        }
         if are_scarce {
             self.pages = Pages::default();
             let last = self.spent.pop()?;
@@ -304,13 +307,13 @@ impl Chunks {
     }
 
     /// Nobody asks for anything that lies here: the chunk that is being filled is filled from its beginning again, unless the link
-    /// still holds it, and no other memory is held but some pages.
-    pub(super) fn rest(&mut self) {
+    /// still holds it, and so are those before it, but for some where the process has many (decision 0089).
+    pub(super) fn rest(&mut self, are_many: bool) {
         self.first = self.tail_number();
         if !self.tail.try_clear() {
             self.tail = FrameBuffer::default();
         }
-        self.others = self.others.take().and_then(|others| others.rest(Pages::are_scarce()));
+        self.others = self.others.take().and_then(|others| others.rest(are_many, Pages::are_scarce()));
     }
 
     /// The rest was long: all memory goes back.

@@ -82,7 +82,7 @@ fn who_says_little_holds_no_pages() {
     };
     (0..=PAGED_FROM).for_each(|_| put(&mut chunks, 60_000));
     chunks.release(chunks.tail_number());
-    chunks.rest();
+    chunks.rest(false);
     chunks.forget();
     let are_pages: Vec<bool> = (0..200)
         .map(|_| {
@@ -177,15 +177,20 @@ fn what_is_sent_between_lent_bytes_takes_little() {
 }
 
 #[test]
-fn so_many_are_kept_and_none_after_a_rest() {
+fn so_many_are_kept_also_at_rest_unless_the_process_has_many() {
     let mut chunks = Chunks::default();
     (0..100).for_each(|byte| _ = fill(&mut chunks, byte));
     chunks.release(chunks.tail_number());
     assert_eq!(chunks.others.as_ref().unwrap().spent.len(), SPENT_MAX);
     let number = chunks.tail_number();
-    chunks.rest();
+    chunks.rest(false);
+    assert_eq!(chunks.others.as_ref().unwrap().spent.len(), SPENT_MAX);
+    (0..50).for_each(|byte| _ = fill(&mut chunks, byte));
+    assert!(chunks.others.as_ref().unwrap().spent.is_empty(), "they are used again");
+    chunks.release(chunks.tail_number());
+    chunks.rest(true);
     assert!(chunks.others.is_none());
-    assert_eq!((chunks.tail_number(), chunks.end()), (number, 0));
+    assert_eq!((chunks.tail_number(), chunks.end()), (number.wrapping_add(49), 0));
     assert_eq!(chunks.tail.capacity(), PACKETS * (HEADER_LEN + MSS));
 }
 
@@ -198,14 +203,14 @@ fn a_rest_leaves_pages_until_it_is_long() {
         chunks.put(&[7; 60_000]);
     }
     chunks.release(chunks.tail_number());
-    chunks.rest();
+    chunks.rest(false);
     assert_eq!(chunks.pages(), SPENT_PAGES_MAX + 1);
     let of_all = |chunks: &Chunks| {
         let spent = &chunks.others.as_ref().unwrap().spent;
         spent.iter().all(|chunk| chunk.shares_pages(&spent[0]))
     };
     assert!(!of_all(&chunks));
-    chunks.others = chunks.others.take().and_then(|others| others.rest(true));
+    chunks.others = chunks.others.take().and_then(|others| others.rest(false, true));
     assert!((2..SPENT_PAGES_MAX).contains(&chunks.pages()) && of_all(&chunks));
     chunks.forget();
     assert_eq!((chunks.pages(), chunks.capacity()), (0, 0));
@@ -217,7 +222,7 @@ fn a_chunk_of_which_the_link_holds_something_is_given_up_at_rest() {
     let piece = put(&mut chunks, b"held");
     let frame = lay(&mut chunks, piece).unwrap();
     let held = chunks.frame(frame).unwrap().to_frames();
-    chunks.rest();
+    chunks.rest(false);
     assert_eq!(chunks.tail.capacity(), 0);
     assert_eq!(&held[HEADER_LEN..], b"held");
 }
