@@ -321,8 +321,10 @@ fn receive_for<'a>(
     let count = receive(port, turn, runner, now, port.inflow.turn_packets(), binding.place());
     if let Some(received) = turn.batch.take_only() {
         bound = binding.take(&received.bytes, received.from, port.encapsulation, now, &mut turn.batch);
-        let is_large = received.bytes.len() > PLACED_BYTES_MIN;
-        if bound.is_none() && is_large && binding.slot.service() == Service::Datagram {
+        if bound.is_none()
+            && received.bytes.len() > PLACED_BYTES_MIN
+            && binding.slot.service() == Service::Datagram
+        {
             bound = binding.take_parts(&received, port.encapsulation);
         }
         if bound.is_none() {

@@ -228,19 +228,20 @@ impl Receiver {
         !self.discarding && self.inbox.hands_over(eom, bytes)
     }
 
-    /// The data of so many DAT that came together went to the user.
+    /// The data of a DAT went to the user.
     #[inline]
-    pub(crate) fn note_handed_over(&mut self, packets: u32) {
-        self.note_in_order(packets);
+    pub(crate) fn note_handed_over(&mut self) {
+        self.note_in_order(1);
         self.read(|_| ());
     }
 
-    /// The same of so many bytes of a message, of which they are not all, and maybe the end.
+    /// The data of so many DAT that came together, which is so many bytes of a message and maybe its end, went to its reader.
     pub(crate) fn note_ahead(&mut self, packets: u32, bytes: usize, is_end: bool) {
         self.note_in_order(packets);
         self.inbox.note_ahead(packets, bytes, is_end);
     }
 
+    #[inline]
     fn note_in_order(&mut self, packets: u32) {
         self.dat_since_ack += packets - 1;
         self.note_data(false);

@@ -173,6 +173,7 @@ fn a_message_of_several_packets_that_come_together_goes_to_who_waits_for_it() {
             scope.spawn(|| there.send(&answers, &message).unwrap());
             let mut place = Growing::new(&mut vector);
             while place.beginning().is_empty() && !asks.is_ready(Interest::RestReadable) {
+                assert!(here.now() < until, "nothing has come");
                 let (_, bound) = place.bind(&asks, |binding| {
                     binding.let_read(Ahead::Joined);
                     core.try_turn_for(port, binding, Runner::User, clock::now())

@@ -81,7 +81,7 @@ impl Connection {
         self.note_heard(now);
         self.arrivals.now = None;
         self.unread = Some(packet.window());
-        self.receiver.note_handed_over(1);
+        self.receiver.note_handed_over();
         self.stats.bytes_received += payload.len() as u64;
         self.stats.messages_received += 1;
         Some(payload)

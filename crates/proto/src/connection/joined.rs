@@ -52,19 +52,12 @@ impl Connection {
         self.sender.rtt.has_answers = true;
         self.stats.packets_received += u64::from(packets - 1);
         self.stats.bytes_received += parts.data_bytes() as u64;
-        let is_whole = ahead == 0 && parts.has_end();
-        if is_whole {
-            self.receiver.note_handed_over(packets);
-        } else {
-            self.receiver.note_ahead(packets, bytes, parts.has_end());
-        }
+        self.receiver.note_ahead(packets, bytes, parts.has_end());
         if self.receiver.ack_due() == AckDue::Soon {
             self.must_acknowledge(now);
         }
         if parts.has_end() {
-            if !is_whole {
-                self.receiver.read(|inbox| inbox.pop_rest(inbox.ahead()));
-            }
+            self.receiver.read(|inbox| inbox.pop_rest(inbox.ahead()));
             self.stats.messages_received += 1;
         }
         Some(bytes)

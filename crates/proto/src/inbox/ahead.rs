@@ -42,11 +42,13 @@ impl Inbox {
     /// So many more bytes of the next message, which came in so many packets, are with its reader, who has all before; maybe to
     /// its end.
     pub(crate) fn note_ahead(&mut self, packets: u32, bytes: usize, is_end: bool) {
-        self.open.get_or_insert_default().packets += packets;
         self.ahead += low32(bytes);
         self.message_bytes += bytes;
         if is_end {
-            self.finish_message(false);
+            let slots = packets + self.open.take().map_or(0, |open| open.packets);
+            self.push_entry(Entry::Assembled { message: Message::default(), slots }, slots);
+        } else {
+            self.open.get_or_insert_default().packets += packets;
         }
     }
 

@@ -234,7 +234,7 @@ fn a_long_message_is_a_question_where_one_was_answered() {
 }
 
 /// [CDP-ACK-11] Whose sender has to wait again and again does so seldom: all is acknowledged at once for twice as long each time, up to a second,
-/// and for half as long again when 255 questions were left to their answers.
+/// and for half of that after 255 questions were left to their answers.
 #[test]
 fn who_waits_for_an_acknowledgement_again_waits_less_often() {
     let mut script = Script::server(&Config { coalesce: false, ..datagrams() });
