@@ -370,6 +370,8 @@ local function split_records(tvb, length)
         if at + 2 > length then return nil end
         local head = tvb(at, 2):uint()
         local size, more = head % 0x8000, head >= 0x8000
+        -- MORE without a length: all that follows
+        if head == 0x8000 then size = length - at - 2 end
         if at + 2 + size > length or (more and (size == 0 or at + 2 + size < length)) then return nil end
         records[#records + 1] = { at = at, size = size, more = more }
         at = at + 2 + size
@@ -393,7 +395,7 @@ local function add_data(tvb, tree, length, flow, ends_message)
         local title = string.format("Record %d: %d bytes%s", i, record.size, record.more and ", goes on" or "")
         local branch = tree:add(cdp, tvb(record.at, 2 + record.size), title)
         branch:add(f.record_more, tvb(record.at, 2))
-        branch:add(f.record_length, tvb(record.at, 2))
+        branch:add(f.record_length, tvb(record.at, 2), record.size)
         if record.size > 0 then branch:add(f.record_data, tvb(record.at + 2, record.size)) end
     end
     return string.format(" Records=%d%s", #records, known and "" or "?")

@@ -157,6 +157,7 @@ complains cyclops.version.other X9
 complains cyclops.crc.bad X10
 complains cyclops.tlv.overrun X12
 complains cyclops.records.bad V1 V2 X15
+complains cyclops.records.bad V1 V2 X18
 
 # The padding of a short frame is no complaint, another UDP port is found by the heuristic, and other traffic is not.
 capture ethernet V7

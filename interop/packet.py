@@ -276,7 +276,8 @@ def split_records(data, message_announced):
         if at + 2 > len(data):
             raise ValueError("no room for the head of a record")
         head = int.from_bytes(data[at : at + 2], "big")
-        end, more = at + 2 + (head & 0x7FFF), bool(head & 0x8000)
+        more = bool(head & 0x8000)
+        end = len(data) if head == 0x8000 else at + 2 + (head & 0x7FFF)
         if end > len(data):
             raise ValueError("a record runs past its packet")
         if more and (end != len(data) or end == at + 2 or not message_announced):
@@ -287,8 +288,9 @@ def split_records(data, message_announced):
 
 
 def join_records(records):
-    """The data segment that holds them."""
-    return b"".join((len(part) | more << 15).to_bytes(2, "big") + part for part, more in records)
+    """The data segment that holds them; the length of a long part that goes on is not told [CDP-COA-2]."""
+    heads = (0x8000 if more and len(part) > 0x7FFF else len(part) | more << 15 for part, more in records)
+    return b"".join(head.to_bytes(2, "big") + part for head, (part, _) in zip(heads, records))
 
 
 def sack_numbers(ack, bitmap):

@@ -142,8 +142,7 @@ impl SendQueue {
         self.is_empty() && bytes <= self.mss() && !self.is_mid_message
     }
 
-    /// Bytes of a message that the packets have which fill `bytes`, or that one of them has: two packets where it has room for more than a
-    /// record.
+    /// Bytes of a message that the packets have which fill `bytes`, or that one of them has.
     pub(crate) fn full_bytes(&self, bytes: usize) -> usize {
         let each = if self.coalesce { self.mss().saturating_sub(RECORD_HEAD) } else { self.mss() };
         (bytes / (HEADER_LEN + self.mss())).max(1) * each
@@ -166,8 +165,8 @@ impl SendQueue {
         }
     }
 
-    /// Takes a copy of a message, or of the rest of one, in full packets until those have `most` bytes; tells how many bytes of it
-    /// that were.
+    /// Takes a copy of a message, or of the rest of one, in one packet, or in as many full ones as have at most `most` bytes of it; tells how
+    /// many bytes of it that were.
     pub(crate) fn push_part(&mut self, data: &[u8], most: usize) -> usize {
         let taken = if self.coalesce { self.push_records(data, most) } else { self.push_plain(data, most) };
         self.is_mid_message = taken < data.len();

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// Bytes of a record's head.
 pub const RECORD_HEAD: usize = 2;
-/// Most bytes in one record.
+/// Most bytes in a record that tells its length.
 pub const RECORD_LEN_MAX: usize = 0x7FFF;
 
 const MORE: u16 = 0x8000;
@@ -74,13 +74,15 @@ impl Iterator for Records<'_> {
     }
 }
 
-/// The head of a record of `bytes`, which follow it; `None` if they are more than one record holds.
+/// The head of a record of `bytes`, which follow it; with `more` these are the last of their packet. `None` if they end a message and are
+/// more than a record tells.
 #[must_use]
 #[inline]
 pub fn record_head(more: bool, bytes: usize) -> Option<[u8; RECORD_HEAD]> {
-    let length = u16::try_from(bytes).ok().filter(|&length| length < MORE)?;
-    // [CDP-COA-2] 0x8000 is MORE and 0x7FFF the length
-    Some(if more { length | MORE } else { length }.to_be_bytes())
+    let length = u16::try_from(bytes).ok().filter(|&length| length < MORE);
+    // [CDP-COA-2] 0x8000 is MORE and 0x7FFF the length, or with MORE no length where it is all that follows
+    let head = if more { MORE | length.unwrap_or(0) } else { length? };
+    Some(head.to_be_bytes())
 }
 
 /// The record whose head lies `at` bytes into `segment`, if all of it does.
@@ -88,7 +90,7 @@ pub fn record_head(more: bool, bytes: usize) -> Option<[u8; RECORD_HEAD]> {
 pub fn record_at(segment: &[u8], at: usize) -> Option<Record> {
     let head = u16::from_be_bytes(*segment.get(at..)?.first_chunk()?);
     let start = at + RECORD_HEAD;
-    let end = start + usize::from(head & !MORE);
+    let end = if head == MORE { segment.len() } else { start + usize::from(head & !MORE) };
     (end <= segment.len()).then_some(Record { more: head & MORE != 0, range: start..end })
 }
 
@@ -119,7 +121,19 @@ mod tests {
         let records: Vec<_> = Records::new_checked(&segment, true).unwrap().collect();
         assert_eq!(records[0], Record { more: false, range: 2..302 });
         assert_eq!(records[1], Record { more: true, range: 304..304 + 0x7FFF });
-        assert_eq!((record_head(false, 0x8000), record_head(true, usize::MAX)), (None, None));
+        assert_eq!(record_head(false, 0x8000), None);
+    }
+
+    /// [CDP-COA-2] MORE without a length: all that follows, however much.
+    #[test]
+    fn a_long_part_does_not_tell_its_length() {
+        for bytes in [0x8000, 1, 0xFFFF] {
+            let segment = [&record_head(false, 1).unwrap()[..], &[1, 0x80, 0], &vec![2; bytes]].concat();
+            let records: Vec<_> = Records::new_checked(&segment, true).unwrap().collect();
+            assert_eq!(records[1], Record { more: true, range: 5..5 + bytes });
+        }
+        assert_eq!(record_head(true, 0x8000), Some([0x80, 0]));
+        assert!(!is_well_formed(&[0, 1, 1, 0x80, 0], true));
     }
 
     /// [CDP-COA-4] MORE only in the last record, not empty, and only where MESSAGE was announced.

@@ -39,14 +39,13 @@ impl SendQueue {
         }
     }
 
-    /// [CDP-DG-2] [CDP-DG-4] EOM=1 on the only or last part, EOM=0 on those before. Until the packets have `most` bytes; tells how many
-    /// bytes of the message that were.
+    /// [CDP-DG-2] [CDP-DG-4] EOM=1 on the only or last part, EOM=0 on those before, as [`SendQueue::push_records`] has it.
     pub(super) fn push_plain(&mut self, data: &[u8], most: usize) -> usize {
         // [CDP-DG-5] parts fill their packets, and the last part is not empty unless the message is
         let (parts, last) = data.split_at(data.len().saturating_sub(1) / self.mss() * self.mss());
         let mut taken = 0;
         for part in parts.chunks(self.mss()) {
-            if taken >= most {
+            if taken > 0 && taken + part.len() > most {
                 return taken;
             }
             self.push_packet(part, data.len(), false);
@@ -78,7 +77,8 @@ impl SendQueue {
         self.push_records(data, usize::MAX);
     }
 
-    /// A message, or the rest of one, in records, until these have `most` bytes and fill their packets; tells how many bytes of it that were.
+    /// A message, or the rest of one, in records, in one packet or in as many as have at most `most` bytes of it; tells how many bytes of it
+    /// that were.
     #[inline(never)] // what a packet has room for does not get here
     pub(super) fn push_records(&mut self, message: &[u8], most: usize) -> usize {
         let (coming, mut data) = (message.len(), message);
@@ -86,16 +86,17 @@ impl SendQueue {
             self.finish_packet();
         }
         while !self.has_room(data.len()) {
-            if coming - data.len() >= most {
-                return coming - data.len();
-            }
-            if self.open_len() == 0 && data.len() <= self.mss() {
-                // [CDP-DG-4] the message, or its last part, whose record would have no room
+            if data.len() <= self.mss() && (self.open_len() == 0 || data.len() <= self.room()) {
+                // [CDP-DG-4] the message, or its last part, whose record would have no room, or be too long to tell its length
+                self.finish_packet();
                 self.push_packet(data, coming, true);
                 return coming;
             }
-            // [CDP-DG-5] a part fills its packet, and what follows it is not empty
-            let (part, rest) = data.split_at(self.room());
+            let (part, rest) = data.split_at(self.part_of(data.len()));
+            let taken = coming - data.len();
+            if taken > 0 && taken + part.len() > most {
+                return taken;
+            }
             self.append_record(true, part, coming);
             self.close_packet(false);
             data = rest;
@@ -111,7 +112,19 @@ impl SendQueue {
 
     /// The longest record that there is room for, where there is any.
     pub(super) fn room(&self) -> usize {
-        self.open_max().saturating_sub(self.open_len() + records::RECORD_HEAD).min(records::RECORD_LEN_MAX)
+        self.open_max().saturating_sub(self.open_len() + records::RECORD_HEAD)
+    }
+
+    /// How many of the `bytes` that are left of a message its next part has, if they have no room in the packet.
+    ///
+    /// [CDP-DG-5] A part fills its packet, and what follows it is not empty. Of packets that may be longer than a record tells, which leave one by
+    /// one, a message has no more than it needs, all as long as each other: so what is left for the last one takes no longer than the others.
+    fn part_of(&self, bytes: usize) -> usize {
+        let room = self.room();
+        if self.open_len() > 0 || self.mss() <= RECORD_HEAD as usize + records::RECORD_LEN_MAX {
+            return room;
+        }
+        bytes.div_ceil(bytes.div_ceil(room))
     }
 
     /// A record of some of the `coming` bytes of a message.

@@ -51,6 +51,14 @@ impl SendQueue {
                 self.finish_packet();
                 continue;
             }
+            if data.len() <= self.room() {
+                // it is too long for a record to tell its length, which one that goes on need not
+                if more {
+                    break;
+                }
+                self.finish_packet();
+                return self.push_packet(data, coming, true);
+            }
             let (part, rest) = data.split_at(self.room());
             self.append_record(true, part, coming);
             self.close_packet(false);

@@ -63,10 +63,27 @@ fn the_last_part_of_a_message_has_no_head_of_a_record() {
         assert!(packets.iter().rev().skip(1).all(|(_, eom)| !eom));
         packets.iter().map(|(data, _)| data.len()).collect::<Vec<_>>()
     };
-    assert_eq!(sizes(65_479, 65_536), [32_769, 32_769]);
-    assert_eq!(sizes(65_479, 32_767 + 65_479), [32_769, 65_479]);
+    // packets that leave one by one are as long as each other
+    assert_eq!(sizes(65_479, 65_479), [65_479]);
+    assert_eq!(sizes(65_479, 65_536), [32_770, 32_768]);
+    assert_eq!(sizes(65_479, 100_000), [50_002, 50_000]);
+    assert_eq!(sizes(65_479, 262_144), [52_431, 52_431, 52_431, 52_431, 52_428]);
+    assert_eq!(sizes(32_769, 65_536), [32_769, 32_769]);
     assert_eq!(sizes(512, 510 + 512), [512, 512]);
     assert_eq!(sizes(512, 510 + 513), [512, 512, 3]);
+}
+
+/// [CDP-COA-2] A record that ends a message tells its length: one that is too long for that is plain, whatever room there is.
+#[test]
+fn a_message_too_long_for_a_record_has_its_packet_for_itself() {
+    for (short, len) in [(100, 40_000), (100, 32_768), (30_000, 65_000)] {
+        let mut queue = datagrams(65_479, true);
+        let messages = [vec![1; short], vec![2; len], vec![3; short]];
+        messages.iter().for_each(|message| queue.push(message));
+        let packets = drain(&mut queue);
+        assert_eq!(whole(&packets, true), messages, "{short} and {len} bytes");
+        assert_eq!(packets.len(), 3);
+    }
 }
 
 /// As many bytes as fill packets that leave together fill just these.
@@ -194,7 +211,9 @@ fn joined(full: &[(Vec<u8>, bool)], last: &(Vec<u8>, bool)) -> Vec<Vec<u8>> {
         let mut rest = &packet[..];
         while let [a, b, tail @ ..] = rest {
             let head = u16::from_be_bytes([*a, *b]);
-            let (part, after) = tail.split_at(usize::from(head & 0x7FFF));
+            // [CDP-COA-2] MORE without a length: all that follows
+            let len = if head == 0x8000 { tail.len() } else { usize::from(head & 0x7FFF) };
+            let (part, after) = tail.split_at(len);
             open.extend_from_slice(part);
             if head & 0x8000 == 0 {
                 messages.push(std::mem::take(&mut open));
@@ -382,15 +401,16 @@ impl Payloads for Vec<(Vec<u8>, bool)> {
 /// same.
 #[test]
 fn what_waits_is_cut_again_when_the_limit_falls() {
-    let messages: Vec<Vec<u8>> = [9_000, 3, 0, 600, 8_900, 1_422, 1_424, 20_000, 5]
+    let messages: Vec<Vec<u8>> = [9_000, 3, 0, 600, 8_900, 1_422, 1_424, 20_000, 5, 200_000, 40_000]
         .iter()
         .zip(1..)
         .map(|(&len, fill)| vec![fill; len])
         .collect();
-    for (coalesce, limit) in [(true, 1_424), (true, 512), (false, 1_424), (false, 700)] {
+    let limits = [(8_944, 1_424), (8_944, 512), (65_479, 49_000), (65_479, 36_000), (65_479, 1_424)];
+    for ((mss, limit), coalesce) in limits.iter().flat_map(|&limit| [(limit, true), (limit, false)]) {
         // what is lent ends the packet before it, which may be too short to be cut again
         for lends in [|_| false, |len| len > 8_000, |_| true] {
-            let mut queue = datagrams(8_944, coalesce);
+            let mut queue = datagrams(mss, coalesce);
             for message in &messages {
                 if lends(message.len()) {
                     queue.push_lent(message.clone().into());
@@ -401,7 +421,7 @@ fn what_waits_is_cut_again_when_the_limit_falls() {
             queue.set_mss(limit);
             let packets = drain(&mut queue);
             assert!(packets.iter().all(|(data, _)| data.len() <= usize::from(limit)));
-            assert_eq!((whole(&packets, coalesce), queue.bytes()), (messages.clone(), 0), "{limit}");
+            assert_eq!((whole(&packets, coalesce), queue.bytes()), (messages.clone(), 0), "{mss}, {limit}");
         }
     }
 }
