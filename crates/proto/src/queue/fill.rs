@@ -92,7 +92,8 @@ impl SendQueue {
                 self.push_packet(data, coming, true);
                 return coming;
             }
-            let (part, rest) = data.split_at(self.part_of(data.len()));
+            // [CDP-DG-5] a part fills its packet, and what follows it is not empty
+            let (part, rest) = data.split_at(self.room());
             let taken = coming - data.len();
             if taken > 0 && taken + part.len() > most {
                 return taken;
@@ -113,18 +114,6 @@ impl SendQueue {
     /// The longest record that there is room for, where there is any.
     pub(super) fn room(&self) -> usize {
         self.open_max().saturating_sub(self.open_len() + records::RECORD_HEAD)
-    }
-
-    /// How many of the `bytes` that are left of a message its next part has, if they have no room in the packet.
-    ///
-    /// [CDP-DG-5] A part fills its packet, and what follows it is not empty. Of packets that may be longer than a record tells, which leave one by
-    /// one, a message has no more than it needs, all as long as each other: so what is left for the last one takes no longer than the others.
-    fn part_of(&self, bytes: usize) -> usize {
-        let room = self.room();
-        if self.open_len() > 0 || self.mss() <= RECORD_HEAD as usize + records::RECORD_LEN_MAX {
-            return room;
-        }
-        bytes.div_ceil(bytes.div_ceil(room))
     }
 
     /// A record of some of the `coming` bytes of a message.
