@@ -165,8 +165,8 @@ impl SendQueue {
         }
     }
 
-    /// Takes a copy of a message, or of the rest of one, in one packet, or in as many full ones as have at most `most` bytes of it; tells how
-    /// many bytes of it that were.
+    /// Takes a copy of a message, or of the rest of one, in full packets until those have `most` bytes; tells how many bytes of it
+    /// that were.
     pub(crate) fn push_part(&mut self, data: &[u8], most: usize) -> usize {
         let taken = if self.coalesce { self.push_records(data, most) } else { self.push_plain(data, most) };
         self.is_mid_message = taken < data.len();

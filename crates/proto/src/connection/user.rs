@@ -34,8 +34,8 @@ impl Connection {
         self.sender.queue.full_bytes(bytes)
     }
 
-    /// Takes a copy of the first part of a long message, in one packet or in as many full ones as have at most `most` bytes of it, so that these
-    /// may leave while the rest is copied; returns its bytes. The queue must have room for `held` bytes, of which there may be fewer than of the message where the
+    /// Takes a copy of the first part of a long message, of `most` bytes or a little more, in full packets, so that these may leave while the
+    /// rest is copied; returns its bytes. The queue must have room for `held` bytes, of which there may be fewer than of the message where the
     /// caller waits for room before it goes on with [`Connection::send_rest`]. Until it is complete nothing else is taken, and a FIN waits
     /// for that as well.
     ///

@@ -39,13 +39,14 @@ impl SendQueue {
         }
     }
 
-    /// [CDP-DG-2] [CDP-DG-4] EOM=1 on the only or last part, EOM=0 on those before, as [`SendQueue::push_records`] has it.
+    /// [CDP-DG-2] [CDP-DG-4] EOM=1 on the only or last part, EOM=0 on those before. Until the packets have `most` bytes; tells how many
+    /// bytes of the message that were.
     pub(super) fn push_plain(&mut self, data: &[u8], most: usize) -> usize {
         // [CDP-DG-5] parts fill their packets, and the last part is not empty unless the message is
         let (parts, last) = data.split_at(data.len().saturating_sub(1) / self.mss() * self.mss());
         let mut taken = 0;
         for part in parts.chunks(self.mss()) {
-            if taken > 0 && taken + part.len() > most {
+            if taken >= most {
                 return taken;
             }
             self.push_packet(part, data.len(), false);
@@ -77,8 +78,7 @@ impl SendQueue {
         self.push_records(data, usize::MAX);
     }
 
-    /// A message, or the rest of one, in records, in one packet or in as many as have at most `most` bytes of it; tells how many bytes of it
-    /// that were.
+    /// A message, or the rest of one, in records, until these have `most` bytes and fill their packets; tells how many bytes of it that were.
     #[inline(never)] // what a packet has room for does not get here
     pub(super) fn push_records(&mut self, message: &[u8], most: usize) -> usize {
         let (coming, mut data) = (message.len(), message);
@@ -86,6 +86,9 @@ impl SendQueue {
             self.finish_packet();
         }
         while !self.has_room(data.len()) {
+            if coming - data.len() >= most {
+                return coming - data.len();
+            }
             if data.len() <= self.mss() && (self.open_len() == 0 || data.len() <= self.room()) {
                 // [CDP-DG-4] the message, or its last part, whose record would have no room, or be too long to tell its length
                 self.finish_packet();
@@ -94,10 +97,6 @@ impl SendQueue {
             }
             // [CDP-DG-5] a part fills its packet, and what follows it is not empty
             let (part, rest) = data.split_at(self.room());
-            let taken = coming - data.len();
-            if taken > 0 && taken + part.len() > most {
-                return taken;
-            }
             self.append_record(true, part, coming);
             self.close_packet(false);
             data = rest;
