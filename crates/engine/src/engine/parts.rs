@@ -17,7 +17,7 @@ use crate::waiters::Interest;
 const LONG_BYTES: usize = 64 << 10;
 /// How many groups of packets, which leave as one, a part of it has. The first has one where nothing else is under way: the sooner that leaves,
 /// the sooner the peer has something to do (decision 0077).
-const PART_GROUPS: usize = 4;
+const PART_GROUPS: usize = 8;
 /// Bytes that no part exceeds by much, for which there must be room.
 const PART_BYTES: usize = PART_GROUPS * GROUP_BYTES_MAX;
 
