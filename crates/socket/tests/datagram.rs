@@ -11,7 +11,7 @@ use common::{Pair, pattern};
 use weft_socket::{Bytes, Coalescing, Node, Options, RecvError, SendError};
 
 fn lengths() -> impl Iterator<Item = usize> {
-    [0, 1, 2, 63, 64, 500, 1_443, 1_444, 1_445, 5_000, 70_000, 0, 7].into_iter().cycle()
+    [0, 1, 2, 63, 64, 500, 1_443, 1_444, 1_445, 5_000, 70_000, 0, 7, 40_000, 300, 200_000].into_iter().cycle()
 }
 
 /// [CDP-DG-1] Each send makes one message, possibly empty, and each is delivered whole, with its boundaries, whether the
@@ -69,6 +69,30 @@ fn a_burst_of_small_messages_shares_packets() {
     });
     let packets = pair.connected.stats().packets_sent;
     assert!(packets < COUNT as u64 / 2, "{packets} packets for {COUNT} messages");
+}
+
+/// [CDP-COA-2] A part of a message need not tell its length, so a long one fills the packets that a host takes within itself.
+#[test]
+fn long_messages_within_a_host_have_full_packets() {
+    const COUNT: u64 = 10;
+    const LEN: usize = 1_000_000;
+    let pair = Pair::over_udp(&Options::datagram());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..COUNT {
+                pair.connected.send(&pattern(LEN, number)).unwrap();
+            }
+        });
+        for number in 0..COUNT {
+            assert!(
+                pair.accepted.recv_message().unwrap().to_vec() == pattern(LEN, number),
+                "message {number}"
+            );
+        }
+    });
+    // 16 a message, twice as many where a part has 0x7FFF bytes; a few are sent again on a busy machine
+    let packets = pair.connected.stats().packets_sent;
+    assert!(packets < COUNT * 24, "{packets} packets for {COUNT} messages");
 }
 
 /// [CDP-COA-7] What waits for company leaves within a millisecond although its sender does nothing more.
