@@ -105,12 +105,12 @@ impl SendQueue {
         coming
     }
 
-    /// Whether the open packet, or a fresh one, has room for a record of `len` bytes and its head.
+    /// Whether the open packet, or a fresh one, has room for a record of `len` bytes that ends a message, and its head.
     pub(super) fn has_room(&self, len: usize) -> bool {
         self.open_len() + records::RECORD_HEAD + len <= self.open_max() && len <= records::RECORD_LEN_MAX
     }
 
-    /// The longest record that there is room for, where there is any.
+    /// The longest record of a message that goes on that there is room for, where there is any.
     pub(super) fn room(&self) -> usize {
         self.open_max().saturating_sub(self.open_len() + records::RECORD_HEAD)
     }

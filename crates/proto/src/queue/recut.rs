@@ -35,38 +35,31 @@ impl SendQueue {
             return self.push_packet(&payload, payload.len(), packet.eom);
         }
         if packet.eom {
-            return self.append_parts(false, &payload);
+            self.push_records(&payload, usize::MAX);
+            return;
         }
         // what was put together here is well-formed
         for record in Records::new_checked(&payload, true).into_iter().flatten() {
-            self.append_parts(record.more, &payload[record.range]);
+            let data = &payload[record.range];
+            if record.more {
+                self.push_part_again(data);
+            } else {
+                self.push_records(data, usize::MAX);
+            }
         }
     }
 
-    /// [CDP-COA-3] [CDP-COA-4] A part of a message that ends with it, or goes on in the next packet.
-    fn append_parts(&mut self, more: bool, mut data: &[u8]) {
+    /// [CDP-COA-3] [CDP-COA-4] A part of a message that goes on in the next packet.
+    fn push_part_again(&mut self, mut data: &[u8]) {
         let coming = data.len();
-        while !self.has_room(data.len()) {
+        while !data.is_empty() {
             if !self.has_room(1) {
                 self.finish_packet();
-                continue;
             }
-            if data.len() <= self.room() {
-                // it is too long for a record to tell its length, which one that goes on need not
-                if more {
-                    break;
-                }
-                self.finish_packet();
-                return self.push_packet(data, coming, true);
-            }
-            let (part, rest) = data.split_at(self.room());
+            let (part, rest) = data.split_at(data.len().min(self.room()));
             self.append_record(true, part, coming);
             self.close_packet(false);
             data = rest;
-        }
-        self.append_record(more, data, coming);
-        if more {
-            self.close_packet(false);
         }
     }
 }
