@@ -16,6 +16,8 @@ TERMS = 5
 PINGS = 10_000
 # A server as it is by default where there are two cores.
 ONE_PORT = ["--ports", "1"]
+# Connections that share cores, whatever the machine has.
+MANY = (16, 64)
 # What the kernel's buffers are for a user without privileges where nobody raised net.core.rmem_max.
 NARROW = ["--socket-buffer", "208K"]
 # Lines of 64 bytes of code that a round trip over bare sockets has at either end.
@@ -218,16 +220,17 @@ def peers():
 
 
 def connections():
-    """One node with several connections to another, each end on half of the cores; TCP's are of a process each."""
+    """One node with several connections to another, each end on half of the cores; each has a thread at either end."""
     tests = {
-        "bulk": (GBIT, ["tcp", "--size", "131072"], []),
-        "messages-64": (MESSAGES, ["tcp", "--size", "64"], ["--datagram", "--size", "64"]),
+        "bulk": ([GBIT, CPU], ["tcp", "--size", "131072"], []),
+        "messages-64": ([MESSAGES], ["tcp", "--size", "64"], ["--datagram", "--size", "64"]),
     }
-    for test, (metric, rival, options) in tests.items():
-        for count in doubled(wires.HALF):
-            several = [*options, "--parallel", str(count)]
-            yield Row(f"connections-{test}-{count}", wires.HALVES, [metric], "tcp", {
-                "tcp": beside(*[kernel(*rival)] * count, of=total),
+    for test, (metrics, rival, options) in tests.items():
+        for count in sorted({*doubled(wires.HALF), *MANY}):
+            parallel = ["--parallel", str(count)]
+            several = [*options, *parallel]
+            yield Row(f"connections-{test}-{count}", wires.HALVES, metrics, "tcp", {
+                "tcp": kernel(*rival, *parallel),
                 "weft": Weft.peers(1, [], load(*several)),
                 "weft-one-port": Weft.peers(1, ONE_PORT, load(*several, "--source-ports", "0")),
             })

@@ -67,7 +67,7 @@ fn every_row_prints_a_value_for_every_contender() {
         ("far-0.1", &["loss-model"], &["tcp"], 1),
         ("shared", &["share-cubic"], &["tcp"], 1),
         ("between-on", &["forwarded-bulk-tcp"], &["tcp"], 2),
-        ("halves-on", &["peers-ping-1", "connections-bulk-1"], &["tcp"], 2),
+        ("halves-on", &["peers-ping-1", "connections-bulk-16"], &["tcp"], 3),
         ("none", &["look-up-epoch", "receive-fine-port-each"], &["10^", "1 thread", "2 threads"], 5),
     ] {
         let calm = ["--priority", "0", "--cores", "0,0", "--rounds", "1", "--seconds", "0.05"];

@@ -30,6 +30,9 @@ enum Command {
         /// Seconds to send.
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
+        /// Streams at the same time over TCP, each of a thread at either end.
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        parallel: usize,
         /// Spin instead of sleeping until something arrives.
         #[arg(long)]
         spin: bool,
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
             address,
             size,
             seconds,
+            parallel,
             spin,
             no_delay,
             controller,
@@ -64,7 +68,7 @@ fn main() -> ExitCode {
         } => {
             let choices = Choices { time: Duration::from_secs_f64(seconds), no_delay, controller };
             Code::new(code_lines, code_lines_behind).and_then(|code| {
-                let request = Request { test, size: size.max(1), spin, code };
+                let request = Request { test, size: size.max(1), streams: parallel.max(1), spin, code };
                 let outcome = rivals::run(&request, &choices, address)?;
                 let is_empty = if request.test.is_ping() {
                     outcome.round_trips_ns.is_empty()
@@ -94,6 +98,7 @@ fn print(request: &Request, choices: &Choices, mut outcome: Outcome) {
     let report = Report::new()
         .text("test", name.as_ref().map_or("", |value| value.get_name()))
         .count("size", request.size as u64)
+        .count("parallel", request.streams as u64)
         .text("spin", if request.spin { "yes" } else { "no" })
         .text("no_delay", if choices.no_delay { "yes" } else { "no" })
         .text("controller", &choices.controller)

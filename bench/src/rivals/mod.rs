@@ -46,6 +46,8 @@ pub struct Request {
     pub test: Test,
     /// Bytes of a message.
     pub size: usize,
+    /// Streams at the same time over TCP, each of a thread at either end.
+    pub streams: usize,
     /// Whether to spin instead of sleeping until something arrives: the receiver of a stream of messages, or both sides
     /// of a round trip.
     pub spin: bool,
@@ -169,7 +171,8 @@ impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let test = self.test.to_possible_value();
         let test = test.as_ref().map_or("", |value| value.get_name());
-        write!(f, "{test} {} {} {} {}", self.size, self.spin, self.code.before(), self.code.behind())
+        let Self { size, streams, spin, code, .. } = self;
+        write!(f, "{test} {size} {streams} {spin} {} {}", code.before(), code.behind())
     }
 }
 
@@ -178,12 +181,12 @@ impl FromStr for Request {
 
     fn from_str(line: &str) -> io::Result<Self> {
         let refused = || io::Error::new(io::ErrorKind::InvalidData, format!("\"{line}\" is no request"));
-        let [test, size, spin, before, behind] = words(line).ok_or_else(refused)?;
+        let [test, size, streams, spin, before, behind] = words(line).ok_or_else(refused)?;
         let test = Test::from_str(test, false).map_err(|_| refused())?;
-        let (size, spin) = (size.parse().map_err(|_| refused())?, spin.parse().map_err(|_| refused())?);
-        let lines = |text: &str| text.parse().map_err(|_| refused());
-        let code = Code::new(lines(before)?, lines(behind)?)?;
-        Ok(Self { test, size, spin, code })
+        let number = |text: &str| text.parse().map_err(|_| refused());
+        let code = Code::new(number(before)?, number(behind)?)?;
+        let spin = spin.parse().map_err(|_| refused())?;
+        Ok(Self { test, size: number(size)?, streams: number(streams)?, spin, code })
     }
 }
 

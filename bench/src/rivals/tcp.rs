@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use std::thread;
 use std::time::Instant;
 
 use super::{Choices, Outcome, Request, Tally, Test, any_port, say_ready};
@@ -13,11 +14,39 @@ const PIECE_BYTES: usize = 256 << 10;
 pub(super) fn serve(request: &Request, control: &TcpStream) -> io::Result<Tally> {
     let listener = TcpListener::bind(any_port(control)?)?;
     say_ready(control, listener.local_addr()?)?;
-    let (stream, _) = listener.accept()?;
-    if request.test == Test::TcpPing { echo(request, stream) } else { drain(request, stream) }
+    if request.test == Test::TcpPing {
+        return echo(request, listener.accept()?.0);
+    }
+    let streams: Vec<_> = listener.incoming().take(request.streams).collect::<io::Result<_>>()?;
+    let drains = streams.into_iter().map(|stream| move || drain(request, stream));
+    let drained: Vec<_> = at_once(drains)?.into_iter().flatten().collect();
+    let bytes = drained.iter().map(|drained| drained.bytes).sum();
+    let first = drained.iter().map(|drained| drained.first).min();
+    let last = drained.iter().map(|drained| drained.last).max();
+    let seconds = first.zip(last).map_or(0.0, |(first, last)| (last - first).as_secs_f64());
+    Ok(Tally { messages: bytes / request.size as u64, bytes, seconds, cpu_seconds: 0.0 })
 }
 
-fn drain(request: &Request, mut stream: TcpStream) -> io::Result<Tally> {
+/// Runs each on a thread of its own, and tells what all returned.
+fn at_once<T: Send>(
+    tasks: impl Iterator<Item = impl FnOnce() -> io::Result<T> + Send>,
+) -> io::Result<Vec<T>> {
+    thread::scope(|scope| {
+        let running: Vec<_> = tasks.map(|task| scope.spawn(task)).collect();
+        let ended = running.into_iter().map(|task| task.join());
+        ended.map(|result| result.unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))).collect()
+    })
+}
+
+/// What came of a stream.
+struct Drained {
+    bytes: u64,
+    first: Instant,
+    last: Instant,
+}
+
+/// Reads a stream to its end; `None` if nothing came.
+fn drain(request: &Request, mut stream: TcpStream) -> io::Result<Option<Drained>> {
     stream.set_nonblocking(request.spin)?;
     let mut piece = vec![0; PIECE_BYTES];
     let (mut bytes, mut started) = (0, None);
@@ -30,9 +59,7 @@ fn drain(request: &Request, mut stream: TcpStream) -> io::Result<Tally> {
         }
         started = started.or_else(|| Some(Instant::now()));
     }
-    let seconds = started.map_or(0.0, |started| started.elapsed().as_secs_f64());
-    let messages = bytes / request.size as u64;
-    Ok(Tally { messages, bytes, seconds, cpu_seconds: 0.0 })
+    Ok(started.map(|first| Drained { bytes, first, last: Instant::now() }))
 }
 
 fn echo(request: &Request, mut stream: TcpStream) -> io::Result<Tally> {
@@ -82,7 +109,13 @@ fn set_controller(stream: &TcpStream, name: &str) -> io::Result<()> {
 }
 
 pub(super) fn send(request: &Request, choices: &Choices, data: SocketAddr) -> io::Result<Outcome> {
-    let mut stream = connect(choices, data)?;
+    let streams = (0..request.streams).map(|_| connect(choices, data)).collect::<io::Result<Vec<_>>>()?;
+    let sent = at_once(streams.into_iter().map(|stream| move || fill(request, choices, stream)))?;
+    Ok(Outcome { sent: sent.iter().sum(), ..Outcome::default() })
+}
+
+/// Sends as long as is chosen, and tells how many messages that were.
+fn fill(request: &Request, choices: &Choices, mut stream: TcpStream) -> io::Result<u64> {
     let message = vec![0xA5; request.size];
     let (started, mut sent) = (Instant::now(), 0);
     while started.elapsed() < choices.time {
@@ -92,7 +125,7 @@ pub(super) fn send(request: &Request, choices: &Choices, data: SocketAddr) -> io
         }
         sent += 16;
     }
-    Ok(Outcome { sent, ..Outcome::default() })
+    Ok(sent)
 }
 
 pub(super) fn ping(request: &Request, choices: &Choices, data: SocketAddr) -> io::Result<Outcome> {

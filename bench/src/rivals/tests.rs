@@ -3,13 +3,17 @@
 use super::*;
 
 fn measure(test: Test, size: usize, spin: bool) -> Outcome {
+    measure_streams(1, test, size, spin)
+}
+
+fn measure_streams(streams: usize, test: Test, size: usize, spin: bool) -> Outcome {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| answer(&listener.accept().unwrap().0).unwrap());
         let choices =
             Choices { time: Duration::from_millis(50), no_delay: true, controller: "cubic".to_owned() };
-        run(&Request { test, size, spin, code: some_code() }, &choices, address).unwrap()
+        run(&Request { test, size, streams, spin, code: some_code() }, &choices, address).unwrap()
     })
 }
 
@@ -26,6 +30,14 @@ fn tcp_delivers_what_was_sent() {
         assert_eq!(outcome.arrived.bytes, outcome.sent * size as u64);
         assert_eq!(outcome.arrived.messages, outcome.sent);
     }
+}
+
+#[test]
+fn tcp_delivers_what_was_sent_on_several_streams() {
+    let outcome = measure_streams(5, Test::Tcp, 1 << 14, false);
+    assert!(outcome.sent >= 5 * 16, "each stream sends");
+    assert_eq!(outcome.arrived.bytes, outcome.sent << 14);
+    assert!(outcome.arrived.seconds > 0.04, "from the first byte of any to the last of any: {outcome:?}");
 }
 
 #[test]
@@ -52,7 +64,7 @@ fn round_trips_are_measured_spinning_and_sleeping() {
 
 #[test]
 fn requests_and_results_survive_being_lines() {
-    let request = Request { test: Test::UdpJoined, size: 1472, spin: true, code: some_code() };
+    let request = Request { test: Test::UdpJoined, size: 1472, streams: 3, spin: true, code: some_code() };
     assert_eq!(request.to_string().parse::<Request>().unwrap(), request);
     let tally = Tally { messages: 3, bytes: 4, seconds: 0.25, cpu_seconds: 0.5 };
     assert_eq!(tally.to_string().parse::<Tally>().unwrap(), tally);
