@@ -231,8 +231,8 @@ def connections():
             several = [*options, *parallel]
             yield Row(f"connections-{test}-{count}", wires.HALVES, metrics, "tcp", {
                 "tcp": kernel(*rival, *parallel),
-                "weft": Weft.peers(1, [], load(*several)),
-                "weft-one-port": Weft.peers(1, ONE_PORT, load(*several, "--source-ports", "0")),
+                "weft": Weft.parallel(several),
+                "weft-one-port": Weft.parallel([*several, "--source-ports", "0"], ONE_PORT),
             })
 
 

@@ -193,6 +193,11 @@ class Weft:
         return lambda bench: Weft.perf(bench, ["--datagram", "--size", str(size), *options], [])
 
     @staticmethod
+    def parallel(client_options, server_options=()):
+        """Several connections of one node to another."""
+        return lambda bench: Weft.perf(bench, client_options, server_options)
+
+    @staticmethod
     def ping(count, client_options, server_options, is_packet=False, size=64):
         client = ["ping", "--flood", "--count", str(count), "--size", str(size), *client_options]
         return lambda bench: Weft.round_trip(Weft.run(bench, server_options, client, is_packet))

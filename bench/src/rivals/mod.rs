@@ -143,8 +143,12 @@ fn say_ready(mut control: &TcpStream, data: SocketAddr) -> io::Result<()> {
 /// Runs a test against the server at `address`.
 ///
 /// # Errors
-/// What the kernel says, or that the server does not answer as it should.
+/// What the kernel says, or that the server does not answer as it should; several streams of a test that has one.
 pub fn run(request: &Request, choices: &Choices, address: SocketAddr) -> io::Result<Outcome> {
+    if request.streams != 1 && request.test != Test::Tcp {
+        let why = format!("{} streams: only the test tcp has several; leave --parallel out", request.streams);
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
     let control = TcpStream::connect(address)?;
     control.set_read_timeout(Some(choices.time + Duration::from_secs(10)))?;
     writeln!(&control, "{request}")?;

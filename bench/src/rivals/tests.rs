@@ -41,6 +41,14 @@ fn tcp_delivers_what_was_sent_on_several_streams() {
 }
 
 #[test]
+fn several_streams_of_a_test_that_has_one_are_refused() {
+    let request = Request { test: Test::UdpPing, size: 64, streams: 2, spin: false, code: some_code() };
+    let choices = Choices { time: Duration::ZERO, no_delay: true, controller: "cubic".to_owned() };
+    let error = run(&request, &choices, "127.0.0.1:1".parse().unwrap()).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+}
+
+#[test]
 fn udp_delivers_no_more_than_was_sent() {
     for (test, spin) in
         [(Test::Udp, false), (Test::UdpJoined, false), (Test::UdpSpliced, false), (Test::Udp, true)]
