@@ -16,7 +16,7 @@ TERMS = 5
 PINGS = 10_000
 # A server as it is by default where there are two cores.
 ONE_PORT = ["--ports", "1"]
-# Connections that share cores, whatever the machine has.
+# So many connections share cores on most machines.
 MANY = (16, 64)
 # What the kernel's buffers are for a user without privileges where nobody raised net.core.rmem_max.
 NARROW = ["--socket-buffer", "208K"]
@@ -231,8 +231,8 @@ def connections():
             several = [*options, *parallel]
             yield Row(f"connections-{test}-{count}", wires.HALVES, metrics, "tcp", {
                 "tcp": kernel(*rival, *parallel),
-                "weft": Weft.parallel(several),
-                "weft-one-port": Weft.parallel([*several, "--source-ports", "0"], ONE_PORT),
+                "weft": Weft.loaded(several),
+                "weft-one-port": Weft.loaded([*several, "--source-ports", "0"], ONE_PORT),
             })
 
 

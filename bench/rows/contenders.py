@@ -190,11 +190,11 @@ class Weft:
 
     @staticmethod
     def messages(size, *options):
-        return lambda bench: Weft.perf(bench, ["--datagram", "--size", str(size), *options], [])
+        return Weft.loaded(["--datagram", "--size", str(size), *options])
 
     @staticmethod
-    def parallel(client_options, server_options=()):
-        """Several connections of one node to another."""
+    def loaded(client_options, server_options=()):
+        """One node that loads another, with options of either."""
         return lambda bench: Weft.perf(bench, client_options, server_options)
 
     @staticmethod

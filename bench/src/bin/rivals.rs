@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -31,8 +32,8 @@ enum Command {
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
         /// Streams at the same time over TCP, each of a thread at either end.
-        #[arg(long, default_value_t = 1, value_name = "N")]
-        parallel: usize,
+        #[arg(long, default_value = "1", value_name = "N")]
+        parallel: NonZeroUsize,
         /// Spin instead of sleeping until something arrives.
         #[arg(long)]
         spin: bool,
@@ -68,7 +69,7 @@ fn main() -> ExitCode {
         } => {
             let choices = Choices { time: Duration::from_secs_f64(seconds), no_delay, controller };
             Code::new(code_lines, code_lines_behind).and_then(|code| {
-                let request = Request { test, size: size.max(1), streams: parallel.max(1), spin, code };
+                let request = Request { test, size: size.max(1), streams: parallel.get(), spin, code };
                 let outcome = rivals::run(&request, &choices, address)?;
                 let is_empty = if request.test.is_ping() {
                     outcome.round_trips_ns.is_empty()

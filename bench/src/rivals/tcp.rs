@@ -20,11 +20,16 @@ pub(super) fn serve(request: &Request, control: &TcpStream) -> io::Result<Tally>
     let streams: Vec<_> = listener.incoming().take(request.streams).collect::<io::Result<_>>()?;
     let drains = streams.into_iter().map(|stream| move || drain(request, stream));
     let drained: Vec<_> = at_once(drains)?.into_iter().flatten().collect();
+    Ok(together(request.size, &drained))
+}
+
+/// What all streams brought, from the first byte of any to the end of the last.
+pub(super) fn together(size: usize, drained: &[Drained]) -> Tally {
     let bytes = drained.iter().map(|drained| drained.bytes).sum();
     let first = drained.iter().map(|drained| drained.first).min();
     let last = drained.iter().map(|drained| drained.last).max();
     let seconds = first.zip(last).map_or(0.0, |(first, last)| (last - first).as_secs_f64());
-    Ok(Tally { messages: bytes / request.size as u64, bytes, seconds, cpu_seconds: 0.0 })
+    Tally { messages: bytes / size as u64, bytes, seconds, cpu_seconds: 0.0 }
 }
 
 /// Runs each on a thread of its own, and tells what all returned.
@@ -39,10 +44,10 @@ fn at_once<T: Send>(
 }
 
 /// What came of a stream.
-struct Drained {
-    bytes: u64,
-    first: Instant,
-    last: Instant,
+pub(super) struct Drained {
+    pub(super) bytes: u64,
+    pub(super) first: Instant,
+    pub(super) last: Instant,
 }
 
 /// Reads a stream to its end; `None` if nothing came.
