@@ -45,7 +45,7 @@ class Row:
 
 
 def all_rows():
-    return [*bulk(), *messages(), *pings(), *loops(), *code(), *loss(), *fairness(), *forwarded(), *peers(), *connections(), *look_up(), *receive()]
+    return [*bulk(), *messages(), *pings(), *loops(), *code(), *loss(), *fairness(), *forwarded(), *peers(), *connections(), *look_up(), *copies(), *receive()]
 
 
 def bulk():
@@ -253,6 +253,13 @@ def look_up():
             "10^5 connections, 10^2 active": local("look_up", scheme, "100000", "--active", "100"),
             "10^5 connections, all active": local("look_up", scheme, "100000"),
         })
+
+
+def copies():
+    """What a packet's copy takes by how much memory the copies go round."""
+    yield Row("copies", wires.NONE, [("plain_ns", "ns"), ("summed_ns", "ns")], "128 KiB", {
+        f"{kib} KiB": local("copies", str(kib)) for kib in [128, 1024, 4096, 16384, 65536]
+    })
 
 
 def receive():

@@ -68,7 +68,12 @@ fn every_row_prints_a_value_for_every_contender() {
         ("shared", &["share-cubic"], &["tcp"], 1),
         ("between-on", &["forwarded-bulk-tcp"], &["tcp"], 2),
         ("halves-on", &["peers-ping-1", "connections-bulk-16"], &["tcp"], 3),
-        ("none", &["look-up-epoch", "receive-fine-port-each"], &["10^", "1 thread", "2 threads"], 5),
+        (
+            "none",
+            &["look-up-epoch", "copies", "receive-fine-port-each"],
+            &["10^", "128", "1 thread", "2 threads"],
+            7,
+        ),
     ] {
         let calm = ["--priority", "0", "--cores", "0,0", "--rounds", "1", "--seconds", "0.05"];
         let mut command = script("compare");
