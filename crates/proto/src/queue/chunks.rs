@@ -8,16 +8,12 @@ use weft_frame::{FrameBuffer, FramesRef, Pages};
 use weft_wire::{BodySum, HEADER_LEN};
 
 use super::piece::{Piece, narrow};
+use spent::Spent;
 
 /// Bytes of the largest chunk; one allocation for some 44 packets of 1472 bytes.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Bytes of the smallest, unless a packet has fewer: a connection that says little holds no room for a large packet.
 const CHUNK_BYTES_MIN: usize = 2 << 10;
-/// Spent chunks that are kept for use again, also at rest until that was long: 2 MiB, as much as is in flight on a fast path.
-const SPENT_MAX: usize = 32;
-/// The same of chunks in pages of their own: to take pages from the system takes longer than to fill them. As many as a send queue of
-/// 4 MiB has.
-const SPENT_PAGES_MAX: usize = 64;
 /// Packets from this size on lie in pages that hold nothing else, so that the link may leave them there for who receives them, if they
 /// are sealed: a copy that comes late, of a packet that was acknowledged, is read while the pages are filled anew.
 const PAGED_BYTES: usize = 32 << 10;
@@ -29,6 +25,8 @@ const PAGED_COMING: usize = 4 << 10;
 const PAGED_FROM: u32 = if cfg!(test) { 8 } else { 256 };
 /// Bytes of the largest chunk that is lent; tests lend more than one.
 pub(super) const LENT_MAX: usize = if cfg!(test) { 1 << 10 } else { 1 << 30 };
+
+mod spent;
 
 /// A chunk that nothing is added to.
 #[derive(Clone, Debug)]
@@ -55,48 +53,8 @@ pub(super) struct Chunks {
 #[derive(Clone, Debug, Default)]
 struct Others {
     full: VecDeque<Full>,
-    /// Those whose packets are acknowledged; the link may still hold some.
-    spent: Vec<FrameBuffer>,
-    /// Where those in pages come from.
-    pages: Pages,
-}
-
-impl Others {
-    fn keep(&mut self, chunk: FrameBuffer) {
-        let most = if chunk.is_pages() { SPENT_PAGES_MAX } else { SPENT_MAX };
-        if self.spent.len() >= most {
-            self.spent.remove(0);
-        }
-        self.spent.push(chunk);
-    }
-
-    /// What is kept at rest: all, but where `are_many` in the process those of the heap go back; and where pages `are_scarce` there are no more
-    /// than go back to the system together, and nothing else.
-    fn rest(mut self: Box<Self>, are_many: bool, are_scarce: bool) -> Option<Box<Self>> {
-        self.full.clear();
-        if are_many || are_scarce {
-            self.spent.retain(FrameBuffer::is_pages);
-        }
-        if are_scarce {
-            self.pages = Pages::default();
-            let last = self.spent.pop()?;
-            self.spent.retain(|chunk| chunk.shares_pages(&last));
-            self.spent.push(last);
-        }
-        (!self.spent.is_empty() || !self.pages.is_empty()).then_some(self)
-    }
-
-    /// One of `bytes`, in pages if there are any.
-    fn in_pages(&mut self, bytes: usize) -> FrameBuffer {
-        self.reclaim(bytes, true).unwrap_or_else(|| self.pages.buffer(bytes))
-    }
-
-    /// One of `bytes` that was used before; where there should be pages, one that has some.
-    fn reclaim(&mut self, bytes: usize, in_pages: bool) -> Option<FrameBuffer> {
-        let fits = |chunk: &FrameBuffer| chunk.capacity() == bytes && (chunk.is_pages() || !in_pages);
-        let at = self.spent.iter_mut().rposition(|chunk| fits(chunk) && chunk.try_clear())?;
-        Some(self.spent.remove(at))
-    }
+    /// Those whose packets are acknowledged.
+    spent: Spent,
 }
 
 impl Chunks {
@@ -264,9 +222,9 @@ impl Chunks {
         let size = if size < packet { size } else { (size / packet).min(most) * packet };
         self.bytes = narrow(size);
         let chunk = if in_pages {
-            self.others.get_or_insert_default().in_pages(size)
+            self.others.get_or_insert_default().spent.in_pages(size)
         } else {
-            let again = self.others.as_mut().and_then(|others| others.reclaim(size, false));
+            let again = self.others.as_mut().and_then(|others| others.spent.reclaim(size));
             again.unwrap_or_else(|| FrameBuffer::with_capacity(size))
         };
         self.fill(chunk);
@@ -301,7 +259,7 @@ impl Chunks {
             if let Full::Own(chunk) = full
                 && chunk.capacity() == self.tail.capacity()
             {
-                others.keep(chunk);
+                others.spent.keep(chunk);
             }
         }
     }
@@ -313,7 +271,11 @@ impl Chunks {
         if !self.tail.try_clear() {
             self.tail = FrameBuffer::default();
         }
-        self.others = self.others.take().and_then(|others| others.rest(are_many, Pages::are_scarce()));
+        self.others = self.others.take().and_then(|mut others| {
+            others.full.clear();
+            others.spent.rest(are_many, Pages::are_scarce());
+            (!others.spent.is_empty()).then_some(others)
+        });
     }
 
     /// The rest was long: all memory goes back.
@@ -335,14 +297,13 @@ impl Chunks {
     /// Chunks in pages that are held at rest.
     #[cfg(test)]
     pub(super) fn pages(&self) -> usize {
-        let spent = self.others.iter().flat_map(|others| &others.spent);
-        spent.chain([&self.tail]).filter(|chunk| chunk.is_pages()).count()
+        self.others.as_ref().map_or(0, |others| others.spent.paged()) + usize::from(self.tail.is_pages())
     }
 
     /// Packets have another size from now on.
     pub(super) fn forget_size(&mut self) {
         if let Some(others) = &mut self.others {
-            others.spent = Vec::new();
+            others.spent.forget_size();
         }
         self.bytes = 0;
     }

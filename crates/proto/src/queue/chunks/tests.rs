@@ -1,3 +1,4 @@
+use super::spent::{COOLING, HEAPED_MAX, PAGED_MAX};
 use super::*;
 
 const MSS: usize = 1_000;
@@ -26,6 +27,10 @@ fn put(chunks: &mut Chunks, bytes: &[u8]) -> Piece {
 
 fn home(chunks: &Chunks, piece: Piece) -> *const u8 {
     chunks.get(piece).as_ptr()
+}
+
+fn spent(chunks: &Chunks) -> &Spent {
+    &chunks.others.as_ref().unwrap().spent
 }
 
 /// Whether all but what was left for heads is `byte`.
@@ -158,7 +163,7 @@ fn lent_bytes_lie_between_what_was_written_before_and_after() {
     assert_eq!([before, lent, after].map(|piece| chunks.lent(piece).is_some()), [false, true, false]);
     assert!(lay(&mut chunks, lent).is_none() && chunks.frame(lent).is_none());
     chunks.release(after.chunk);
-    assert_eq!(chunks.others.unwrap().spent.len(), 1, "lent bytes are not ours");
+    assert_eq!(spent(&chunks).heaped(), 1, "lent bytes are not ours");
 }
 
 /// A short send before each buffer that is lent takes room for one packet, however long it goes on.
@@ -181,12 +186,12 @@ fn so_many_are_kept_also_at_rest_unless_the_process_has_many() {
     let mut chunks = Chunks::default();
     (0..100).for_each(|byte| _ = fill(&mut chunks, byte));
     chunks.release(chunks.tail_number());
-    assert_eq!(chunks.others.as_ref().unwrap().spent.len(), SPENT_MAX);
+    assert_eq!(spent(&chunks).heaped(), HEAPED_MAX);
     let number = chunks.tail_number();
     chunks.rest(false);
-    assert_eq!(chunks.others.as_ref().unwrap().spent.len(), SPENT_MAX);
+    assert_eq!(spent(&chunks).heaped(), HEAPED_MAX);
     (0..50).for_each(|byte| _ = fill(&mut chunks, byte));
-    assert!(chunks.others.as_ref().unwrap().spent.is_empty(), "they are used again");
+    assert_eq!(spent(&chunks).heaped(), 0, "they are used again");
     chunks.release(chunks.tail_number());
     chunks.rest(true);
     assert!(chunks.others.is_none());
@@ -204,16 +209,31 @@ fn a_rest_leaves_pages_until_it_is_long() {
     }
     chunks.release(chunks.tail_number());
     chunks.rest(false);
-    assert_eq!(chunks.pages(), SPENT_PAGES_MAX + 1);
-    let of_all = |chunks: &Chunks| {
-        let spent = &chunks.others.as_ref().unwrap().spent;
-        spent.iter().all(|chunk| chunk.shares_pages(&spent[0]))
-    };
-    assert!(!of_all(&chunks));
-    chunks.others = chunks.others.take().and_then(|others| others.rest(false, true));
-    assert!((2..SPENT_PAGES_MAX).contains(&chunks.pages()) && of_all(&chunks));
+    assert_eq!(chunks.pages(), PAGED_MAX + 1);
+    assert!(!spent(&chunks).shares_pages());
+    chunks.others.as_mut().unwrap().spent.rest(false, true);
+    assert!((2..PAGED_MAX).contains(&chunks.pages()) && spent(&chunks).shares_pages());
     chunks.forget();
     assert_eq!((chunks.pages(), chunks.capacity()), (0, 0));
+}
+
+/// The peer reads pages where they lie, on another core.
+#[test]
+fn pages_are_filled_again_when_others_were_read_since() {
+    let mut chunks = Chunks::default();
+    chunks.set_sealed(true);
+    let mut send = || {
+        chunks.reserve(60_000, 60_000, 60_000, 60_000);
+        chunks.put(&[7; 60_000]);
+        chunks.release(chunks.tail_number());
+        (chunks.tail.is_pages(), home(&chunks, chunks.tail_from(0)))
+    };
+    while !send().0 {}
+    let homes: Vec<_> = (0..3 * COOLING).map(|_| send().1).collect();
+    let again =
+        |from: usize| homes[from + 1..].iter().position(|home| *home == homes[from]).map(|gap| gap + 1);
+    let gaps: Vec<_> = (0..COOLING).map_while(again).collect();
+    assert_eq!(gaps, [COOLING + 2; COOLING], "the first first");
 }
 
 #[test]

@@ -1,0 +1,103 @@
+//! Chunks whose packets are acknowledged, to be filled again; the link may still hold some.
+//!
+//! What only this core has touched is used again as soon as may be, as its caches have it. Chunks in pages the peer has read from where they
+//! lie, on another core, and to write to what lies in that one's caches takes four times as long as to what both share: so they lie unused
+//! until others have taken their place there (decision 0092).
+
+use std::collections::VecDeque;
+
+use weft_frame::{FrameBuffer, Pages};
+
+/// Chunks of the heap that are kept, also at rest until that was long: 2 MiB, as much as is in flight on a fast path.
+pub(super) const HEAPED_MAX: usize = 32;
+/// Chunks in pages that lie unused before the first of them is filled again: 1 MiB, as much as a second cache has.
+pub(super) const COOLING: usize = 16;
+/// Those that are kept: to take pages from the system takes longer than to fill them. As many as a send queue of 4 MiB has, and these.
+pub(super) const PAGED_MAX: usize = 64 + COOLING;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Spent {
+    /// Those of the heap, of which the last one is filled first.
+    heaped: Vec<FrameBuffer>,
+    /// Those in pages, of which the first one is.
+    paged: VecDeque<FrameBuffer>,
+    /// Where those in pages come from.
+    pages: Pages,
+}
+
+impl Spent {
+    pub(super) fn keep(&mut self, chunk: FrameBuffer) {
+        if chunk.is_pages() {
+            // who has come to pages needs these no more
+            self.heaped.clear();
+            if self.paged.len() >= PAGED_MAX {
+                self.paged.pop_front();
+            }
+            self.paged.push_back(chunk);
+        } else {
+            if self.heaped.len() >= HEAPED_MAX {
+                self.heaped.remove(0);
+            }
+            self.heaped.push(chunk);
+        }
+    }
+
+    /// What is kept at rest: all, but where `are_many` in the process those of the heap go back; and where pages `are_scarce` there are no more
+    /// than go back to the system together, and nothing else.
+    pub(super) fn rest(&mut self, are_many: bool, are_scarce: bool) {
+        if are_many || are_scarce {
+            self.heaped.clear();
+        }
+        if are_scarce {
+            self.pages = Pages::default();
+            if let Some(last) = self.paged.pop_back() {
+                self.paged.retain(|chunk| chunk.shares_pages(&last));
+                self.paged.push_back(last);
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.heaped.is_empty() && self.paged.is_empty() && self.pages.is_empty()
+    }
+
+    /// One of `bytes`, in pages if there are any.
+    pub(super) fn in_pages(&mut self, bytes: usize) -> FrameBuffer {
+        let cooling = if Pages::are_scarce() { 0 } else { COOLING };
+        let is_cool = self.paged.len() > cooling;
+        let at = if is_cool { self.paged.iter_mut().position(|chunk| is_free(chunk, bytes)) } else { None };
+        at.and_then(|at| self.paged.remove(at)).unwrap_or_else(|| self.pages.buffer(bytes))
+    }
+
+    /// One of `bytes` of the heap that was used before.
+    pub(super) fn reclaim(&mut self, bytes: usize) -> Option<FrameBuffer> {
+        let at = self.heaped.iter_mut().rposition(|chunk| is_free(chunk, bytes))?;
+        Some(self.heaped.remove(at))
+    }
+
+    /// Packets have another size from now on.
+    pub(super) fn forget_size(&mut self) {
+        (self.heaped, self.paged) = Default::default();
+    }
+
+    #[cfg(test)]
+    pub(super) fn heaped(&self) -> usize {
+        self.heaped.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn paged(&self) -> usize {
+        self.paged.len()
+    }
+
+    /// Whether all chunks in pages go back to the system together.
+    #[cfg(test)]
+    pub(super) fn shares_pages(&self) -> bool {
+        self.paged.iter().all(|chunk| chunk.shares_pages(&self.paged[0]))
+    }
+}
+
+/// Whether it has `bytes` and the link holds nothing of it; it is empty then.
+fn is_free(chunk: &mut FrameBuffer, bytes: usize) -> bool {
+    chunk.capacity() == bytes && chunk.try_clear()
+}
