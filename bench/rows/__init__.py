@@ -256,10 +256,11 @@ def look_up():
 
 
 def copies():
-    """What a packet's copy takes by how much memory the copies go round."""
-    yield Row("copies", wires.NONE, [("plain_ns", "ns"), ("summed_ns", "ns")], "128 KiB", {
-        f"{kib} KiB": local("copies", str(kib)) for kib in [128, 1024, 4096, 16384, 65536]
-    })
+    """What a packet's copy takes by how much memory the copies go round, and whether another core reads it in between."""
+    for name, options in [("copies", []), ("copies-read", ["--core", "1", "--reader", "0"])]:
+        yield Row(name, wires.NONE, [("plain_ns", "ns"), ("summed_ns", "ns")], "128 KiB", {
+            f"{kib} KiB": local("copies", str(kib), *options) for kib in [128, 1024, 2048, 4096, 16384, 65536]
+        })
 
 
 def receive():

@@ -8,6 +8,7 @@
 //! ```
 
 pub mod cable;
+mod cores;
 pub mod feed;
 pub mod frames;
 pub mod lane;
@@ -17,4 +18,5 @@ pub mod rivals;
 pub mod sockets;
 pub mod tube;
 
+pub use cores::stay_on;
 pub use report::{Report, cpu_seconds, percentile};

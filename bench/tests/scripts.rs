@@ -72,7 +72,7 @@ fn every_row_prints_a_value_for_every_contender() {
             "none",
             &["look-up-epoch", "copies", "receive-fine-port-each"],
             &["10^", "128", "1 thread", "2 threads"],
-            7,
+            9,
         ),
     ] {
         let calm = ["--priority", "0", "--cores", "0,0", "--rounds", "1", "--seconds", "0.05"];

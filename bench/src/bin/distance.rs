@@ -11,9 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use rustix::io::Errno;
-use rustix::thread::{CpuSet, sched_setaffinity};
-use weft_bench::{Report, percentile};
+use weft_bench::{Report, percentile, stay_on};
 
 /// Times that the line comes back between two looks at the clock.
 const ROUND_TRIPS: u64 = 200;
@@ -93,22 +91,4 @@ fn send_back(line: &AtomicU64) {
             _ => spin_loop(),
         }
     }
-}
-
-/// Keeps this thread, and those that it starts, on one core.
-fn stay_on(core: usize) -> io::Result<()> {
-    let mut cores = CpuSet::new();
-    let done = if core < CpuSet::MAX_CPU {
-        cores.set(core);
-        sched_setaffinity(None, &cores)
-    } else {
-        Err(Errno::INVAL)
-    };
-    done.map_err(|error| {
-        let why = io::Error::from(error);
-        io::Error::new(
-            why.kind(),
-            format!("core {core} is none to run on ({why}); `taskset -cp $$` lists those that are"),
-        )
-    })
 }
