@@ -12,6 +12,9 @@ use weft_proto::Config;
 use crate::core::Core;
 use crate::directory::Way;
 
+/// What an Ethernet with an MTU of 1,500 carries: windows within a host take as much memory as with packets of this size (decision 0093).
+const USUAL_MSS: u16 = 1_444;
+
 /// Data segments of up to so many bytes, and at most so many receive slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Window {
@@ -47,8 +50,10 @@ impl Core {
         {
             return None;
         }
-        let slots = u64::from(wanted.receive_slots) * u64::from(everywhere) / u64::from(there);
+        let usual = u64::from(everywhere.min(USUAL_MSS));
+        let slots = u64::from(wanted.receive_slots) * usual / u64::from(there).max(usual);
         let slots = u32::try_from(slots).unwrap_or(u32::MAX).max(RECEIVE_SLOTS_MIN);
+        let slots = if fills_packets(wanted) { slots } else { wanted.receive_slots };
         let most = wanted.receive_slots.min(self.budget.slots_max(there.into()));
         Some(Window { link_mss: there, slots: slots.min(most) })
     }
@@ -63,4 +68,29 @@ fn fills_packets(wanted: &Config) -> bool {
 fn is_message_between(wanted: &Config, small: u16, large: u16) -> bool {
     let message = wanted.message_bytes.filter(|_| wanted.service == Service::Datagram);
     message.is_some_and(|bytes| bytes > small.into() && bytes <= large.into())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{Engine, Settings};
+
+    /// Also where all links carry large packets, as that of a node which is bound to a loopback address does.
+    #[test]
+    fn a_window_within_a_host_takes_no_more_memory_than_one_over_an_ethernet() {
+        for bind in ["127.0.0.1:0", "0.0.0.0:0"] {
+            let engine =
+                Engine::open(Settings { bind: bind.parse().unwrap(), ..Settings::default() }).unwrap();
+            let wanted = |service| Config::new(service, u16::MAX);
+            let near = |wanted: &Config| engine.core().near_window("127.0.0.1:9".parse().unwrap(), wanted);
+            let stream = near(&wanted(Service::Stream)).unwrap();
+            assert!(stream.link_mss > 60_000, "{} bytes at {bind}", stream.link_mss);
+            assert!((16..=22).contains(&stream.slots), "{} packets at {bind}", stream.slots);
+            let few = near(&Config { receive_slots: 4, ..wanted(Service::Stream) }).unwrap();
+            assert_eq!(few.slots, 4, "no more than were wanted");
+            let apart = near(&Config { coalesce: false, ..wanted(Service::Datagram) });
+            let is_shared_by_none = apart.is_none_or(|apart| apart.slots > 22);
+            assert!(is_shared_by_none, "where a message has a packet to itself a window is so many messages");
+        }
+    }
 }
