@@ -194,10 +194,14 @@ def the_segment_size_of_the_peer_is_kept():
     for mss in (512, 700, 9000):
         with Server("--echo") as server, Endpoint() as peer:
             server.meet(peer, Options(service=STREAM, mss=mss, slots=16))
-            exchange(peer, bytes(60_000))
-            sizes = {len(packet.data) for packet in peer.audit.seen}
+            longest = 0
+            # the echo fills no segment where it finds less than one to send, and a busy machine brings it little at a time
+            for _ in range(20):
+                if longest < mss:
+                    exchange(peer, bytes(60_000))
+                    longest = max(len(packet.data) for packet in peer.audit.seen)
             # both are on one link, within this host: what it carries needs no proof [CDP-MTU-2]
-            equal(max(sizes), mss, "bytes of the longest [CDP-MTU-1]")
+            equal(longest, mss, "bytes of the longest [CDP-MTU-1]")
             peer.close()
             clean(peer)
 
