@@ -296,7 +296,7 @@ int cdp_getpeername(int s, struct cdp_addr *addr);
 #define CDP_CONGESTION 6          /* first: CDP_CUBIC (default), CDP_MODEL or CDP_FIXED (CDP-CC-1) */
 #define CDP_FIXED_WINDOW 7        /* first: packets of CDP_FIXED, 1..2^30-1; 64 (CDP-CC-2) */
 #define CDP_INTEGRITY 8           /* first: 1 (default) packets carry a CRC32C; 0 not, unless the peer asks (section 6) */
-#define CDP_RECEIVE_SLOTS 9       /* first: packets the peer may send ahead of the reader, 1024 (CDP-LIM-5) */
+#define CDP_RECEIVE_SLOTS 9       /* first: packets the peer may send ahead of the reader, 1024; within a host as many bytes (CDP-LIM-5) */
 #define CDP_SEND_BYTES 10         /* first: bytes the send queue holds, 4194304; of datagrams 1024 packets at most (CDP-LIM-8) */
 #define CDP_COALESCING 11         /* first: CDP_COALESCE_OFF, CDP_COALESCE_BUSY (default), or 1..1000 us to wait */
 #define CDP_KEEPALIVE_INTERVAL 12 /* first: s of silence before a client probes, 60 (section 11) */

@@ -136,7 +136,8 @@ impl Options {
     }
 
     /// Packets the peer may have sent that the reader has not taken yet (CDP-LIM-5). Default 1,024; at least 1, at
-    /// most 65,535 · 2^14.
+    /// most 65,535 · 2^14. To a peer on this host, whose packets are as large as the loopback interface carries, so many as take as
+    /// much memory, at least 16 unless fewer are asked for.
     #[must_use]
     pub fn receive_slots(mut self, packets: u32) -> Self {
         self.receive_slots = packets.clamp(1, limits::RECEIVE_SLOTS_MAX);

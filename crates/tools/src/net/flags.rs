@@ -169,7 +169,7 @@ pub struct SocketFlags {
     #[arg(long)]
     pub no_integrity: bool,
 
-    /// Packets the other end may send ahead of the reader [default: 1024]
+    /// Packets the other end may send ahead of the reader; within a host, where they are larger, fewer: as many bytes [default: 1024]
     #[arg(long, value_name = "PACKETS", value_parser = |text: &str| parse_within(text, 1, limits::RECEIVE_SLOTS_MAX))]
     pub receive_slots: Option<u32>,
 
