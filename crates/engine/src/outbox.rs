@@ -27,6 +27,8 @@ pub(crate) struct Outbox {
     bytes: usize,
     /// Bytes of the last packet.
     last: usize,
+    /// The last ones fill their pages.
+    fills_pages: bool,
     /// Slots whose packets lie in the batch, and whether they have more.
     pub(crate) claims: Vec<(Arc<Slot>, bool)>,
     pub(crate) wakes: Vec<Wake>,
@@ -90,6 +92,7 @@ impl Outbox {
         if let Some(frame) = connection.frame(transmit) {
             let packets = transmit.packets as usize;
             self.count(frame.len(), packets);
+            self.fills_pages = frame.fill_pages(self.last);
             return self.batch.push_frames(to, &frame, packets, transmit.may_fragment);
         }
         self.count(transmit.head.len() + transmit.body.len(), 1);
@@ -105,6 +108,7 @@ impl Outbox {
     fn count(&mut self, bytes: usize, packets: usize) {
         self.bytes += bytes;
         self.last = bytes / packets;
+        self.fills_pages = false;
     }
 
     /// Bytes of more packets that leave as one with those that are there.
@@ -120,9 +124,16 @@ impl Outbox {
         self.bytes + self.last > GROUP_BYTES_MAX || self.batch.len() >= BATCH_PACKETS
     }
 
+    /// Whether what was made last fills its pages: if it ends the batch, and the next one does with the next pages, a link can take what is
+    /// in them as one.
+    #[inline]
+    pub(crate) fn fills_pages(&self) -> bool {
+        self.fills_pages
+    }
+
     /// The batch was handed over.
     pub(crate) fn note_sent(&mut self) {
-        (self.bytes, self.last) = (0, 0);
+        (self.bytes, self.last, self.fills_pages) = (0, 0, false);
     }
 }
 

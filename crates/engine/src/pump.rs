@@ -84,7 +84,8 @@ impl Core {
         let mut run = Run::default();
         let mut is_answer = false;
         let is_exhausted = loop {
-            if is_answer || out.is_full() {
+            let is_whole = || out.fills_pages() && self.port(slot.home()).link.prefers_whole_pages();
+            if is_answer || out.is_full() || is_whole() {
                 break false;
             }
             let room = out.room();

@@ -46,6 +46,12 @@ impl FrameBuffer {
         self.memory.as_ref().zip(other.memory.as_ref()).is_some_and(|(one, other)| one.shares_pages(other))
     }
 
+    /// Whether somebody else has read what lay here, where it lay, since this was asked last ([`Frames::note_read`](crate::Frames::note_read)).
+    #[must_use]
+    pub fn take_read(&mut self) -> bool {
+        self.memory.as_ref().is_some_and(Memory::take_read)
+    }
+
     /// Bytes that there is room for in all.
     #[must_use]
     #[inline]

@@ -30,6 +30,13 @@ impl<'a> FramesRef<'a> {
     pub fn to_frames(&self) -> Frames {
         Frames { memory: self.memory.clone(), range: self.range.clone() }
     }
+
+    /// Whether they lie in [pages](crate::Pages) that have no room for another `bytes` behind them.
+    #[inline]
+    #[must_use]
+    pub fn fill_pages(&self, bytes: usize) -> bool {
+        self.memory.is_pages() && self.memory.len() - self.range.end < bytes
+    }
 }
 
 impl Frames {
@@ -47,6 +54,11 @@ impl Frames {
     #[must_use]
     pub fn is_pages(&self) -> bool {
         self.memory.is_pages()
+    }
+
+    /// They go to somebody else, who reads them where they lie: [`FrameBuffer::take_read`](crate::FrameBuffer::take_read) tells.
+    pub fn note_read(&self) {
+        self.memory.note_read();
     }
 
     /// Gives up the first `bytes`.

@@ -4,7 +4,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::Range;
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 use crate::pages::Slab;
 
@@ -27,6 +27,8 @@ struct Place {
     len: usize,
     /// What they are a part of, unless they are of the heap.
     slab: Option<Arc<Slab>>,
+    /// Whether somebody else has read them where they lie since this was asked last.
+    is_read: AtomicBool,
 }
 
 // SAFETY: it owns the bytes, and who reads or writes them keeps readers and the writer apart; see `Memory::bytes` and
@@ -68,7 +70,7 @@ impl Memory {
         if len >= ON_LINES_BYTES {
             HEAP_BYTES.fetch_add(len, Ordering::Relaxed);
         }
-        Self(Arc::new(Place { start, len, slab: None }))
+        Self(Arc::new(Place { start, len, slab: None, is_read: AtomicBool::new(false) }))
     }
 
     /// The bytes of `slab` in this range.
@@ -77,7 +79,7 @@ impl Memory {
     /// They are there, and nothing else is ever made of any of them.
     pub(crate) unsafe fn of_pages(slab: Arc<Slab>, range: Range<usize>) -> Self {
         let start = slab.start().wrapping_add(range.start);
-        Self(Arc::new(Place { start, len: range.len(), slab: Some(slab) }))
+        Self(Arc::new(Place { start, len: range.len(), slab: Some(slab), is_read: AtomicBool::new(false) }))
     }
 
     /// Whether the process has more than 64 MiB of the heap in pieces of 8 KiB and more.
@@ -93,6 +95,16 @@ impl Memory {
     pub(crate) fn shares_pages(&self, other: &Self) -> bool {
         let slabs = self.0.slab.as_ref().zip(other.0.slab.as_ref());
         slabs.is_some_and(|(one, other)| Arc::ptr_eq(one, other))
+    }
+
+    /// They go to somebody else, who reads them where they lie.
+    pub(crate) fn note_read(&self) {
+        self.0.is_read.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody else has read them there since this was asked last.
+    pub(crate) fn take_read(&self) -> bool {
+        self.0.is_read.load(Ordering::Relaxed) && self.0.is_read.swap(false, Ordering::Relaxed)
     }
 
     #[inline]

@@ -71,6 +71,12 @@ pub trait Link: Send + Sync {
         false
     }
 
+    /// Whether a batch had better end where the packets in it fill their [pages](weft_frame::Pages): the link then takes these from where they
+    /// lie. Asked when they do.
+    fn prefers_whole_pages(&self) -> bool {
+        false
+    }
+
     /// What the device is. May ask the kernel; not for the packet path.
     fn info(&self) -> LinkInfo;
 
@@ -228,6 +234,10 @@ macro_rules! pass_on {
 
         fn forget_peer(&$self, from: std::net::SocketAddr) {
             $inner.forget_peer(from);
+        }
+
+        fn prefers_whole_pages(&$self) -> bool {
+            $inner.prefers_whole_pages()
         }
 
         fn no_ways(&$self) -> u64 {

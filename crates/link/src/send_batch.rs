@@ -302,16 +302,40 @@ impl SendBatch {
         self.frame(&self.runs[at.run], at.skip)
     }
 
-    /// The packet at this place, if it lies in pages that hold nothing else.
+    /// The packet at this place, or up to `most` of one size that may leave as one, if it lies in pages that hold nothing else.
     #[inline]
-    pub(crate) fn in_pages(&self, at: Cursor) -> Option<&[u8]> {
+    pub(crate) fn in_pages(&self, at: Cursor, most: usize) -> Option<InPages<'_>> {
         let run = &self.runs[at.run];
-        run.is_in_pages().then(|| run.bytes(&self.heads, at.skip, 1).0)
+        run.is_in_pages().then(|| {
+            let count = (run.count - at.skip).min(as_one(run.size, most));
+            InPages { bytes: run.bytes(&self.heads, at.skip, count).0, size: run.size, count, run }
+        })
     }
 
     fn frame<'a>(&'a self, run: &'a Run, skip: usize) -> Frame<'a> {
         let (head, body) = run.bytes(&self.heads, skip, 1);
         Frame { to: run.to, head, body, may_fragment: run.may_fragment }
+    }
+}
+
+/// How many packets of `size` bytes leave as one, of at most `most`.
+pub(crate) fn as_one(size: usize, most: usize) -> usize {
+    most.min(GROUP_BYTES_MAX / size.max(1)).max(1)
+}
+
+/// Packets in pages that hold nothing else, end to end.
+pub(crate) struct InPages<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Bytes of each; the last one may be shorter.
+    pub(crate) size: usize,
+    pub(crate) count: usize,
+    run: &'a Run,
+}
+
+impl InPages<'_> {
+    /// They go to who reads them where they lie.
+    pub(crate) fn note_read(&self) {
+        self.run.note_read();
     }
 }
 

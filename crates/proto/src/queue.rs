@@ -90,7 +90,7 @@ impl SendQueue {
 
     /// What the open agreed on.
     pub(crate) fn configure(&mut self, mss: u16, coalesce: bool, may_split: bool, is_sealed: bool) {
-        self.chunks.set_sealed(is_sealed);
+        self.chunks.configure(is_sealed, self.service == Service::Stream);
         self.is_summed = is_sealed && BodySum::is_cheap();
         self.may_split = may_split;
         (self.mss, self.open_max) = (mss, mss);
@@ -156,8 +156,13 @@ impl SendQueue {
 
     /// Takes a copy of `data`: one message, or bytes of the stream.
     pub(crate) fn push(&mut self, data: &[u8]) {
+        self.push_some(data, data.len());
+    }
+
+    /// The same, where these are the first of `coming` bytes, and the rest comes when there is room.
+    pub(crate) fn push_some(&mut self, data: &[u8], coming: usize) {
         match self.service {
-            Service::Stream => self.push_bytes(data, data.len()),
+            Service::Stream => self.push_bytes(data, coming),
             Service::Datagram if self.coalesce => self.push_record(data),
             Service::Datagram => {
                 self.push_plain(data, usize::MAX);

@@ -102,6 +102,13 @@ impl Run {
         matches!(&self.place, Place::Shared(frames) if frames.is_pages())
     }
 
+    /// Its packets go to who reads them where they lie.
+    pub(super) fn note_read(&self) {
+        if let Place::Shared(frames) = &self.place {
+            frames.note_read();
+        }
+    }
+
     /// Where in `all`, which holds the packets of the run, `count` of them from the one numbered `skip` on lie.
     fn part(&self, all: &Range<usize>, skip: usize, count: usize) -> Range<usize> {
         let start = all.start + skip * self.size;

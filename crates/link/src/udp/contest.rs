@@ -1,43 +1,62 @@
-//! Which of two ways to send large packets is the faster one here.
+//! Which of two ways to send what lies in pages of its own is the faster one here.
 //!
-//! A packet that is spliced saves a copy and takes counted references to its pages; and its sender writes to memory that another
-//! core has just read. Which costs more differs between processors, and between minutes on one of them (decisions 0046, 0076). Nothing that
-//! a process can ask tells, so both are tried in turns, and the rate that packets are taken at decides: what a way costs elsewhere,
+//! What is spliced saves a copy and takes counted references to its pages; and its sender writes to memory that another core has
+//! just read. Which costs more differs between processors, and between minutes on one of them (decisions 0046, 0076). Nothing that a
+//! process can ask tells, so both are tried in turns, and the rate that the link takes bytes at decides: what a way costs elsewhere,
 //! at either end, is in it.
 
-/// Packets of a round, all sent one way.
-const ROUND_PACKETS: u32 = 256;
-/// The first packets of a round, before its time is taken: the memory in use is as the other way left it.
-const SETTLING_PACKETS: u32 = 64;
+/// Packets, or groups, of a round, all sent one way.
+const ROUND_SENDS: u32 = 256;
+/// The first ones of a round, before its time is taken: the memory in use is as the other way left it.
+const SETTLING_SENDS: u32 = 64;
 /// Rounds of a contest, in turns: of each way the quickest counts, so that neither a pause nor another program decides.
 const CONTEST_ROUNDS: u32 = 6;
-/// Rounds from the beginning of a contest to that of the next: at 64 KiB a packet 8 GiB, of which the slower way has 48 MiB.
+/// Rounds from the beginning of a contest to that of the next: at 64 KiB a send 8 GiB, of which the slower way has 48 MiB.
 const CYCLE_ROUNDS: u32 = 512;
 /// The same where the ways were about as fast, or are compared for the first time: half a gibibyte.
 const SHORT_CYCLE_ROUNDS: u32 = 32;
 /// The slower way took that many hundredths of the other's time, or less.
 const ABOUT_AS_FAST_PERCENT: u64 = 115;
+/// Rounds of a cycle that cost another amount than the contest foretold, after which the next one begins: threads have moved.
+const OTHER_ROUNDS_MAX: u32 = 64;
 
-/// How the next packet goes.
+/// How packets go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
     Copied,
     Spliced,
 }
 
-/// Counts packets and takes times. Until the first contest is over, which begins with a copy, nothing is known.
+/// How far a link is: the time in nanoseconds, and bytes that it took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Mark {
+    pub(super) nanos: u64,
+    pub(super) bytes: u64,
+}
+
+impl Mark {
+    /// Nanoseconds that a mebibyte took since then.
+    fn cost_since(self, then: Self) -> u64 {
+        let (nanos, bytes) = (self.nanos.saturating_sub(then.nanos), self.bytes.saturating_sub(then.bytes));
+        (nanos << 20) / bytes.max(1)
+    }
+}
+
+/// Counts what is sent and takes times. Until the first contest is over, which begins with a copy, nothing is known.
 #[derive(Debug)]
 pub(super) struct Contest {
-    /// Packets of this round, and rounds of this cycle.
-    packets: u32,
+    /// Sends of this round, and rounds of this cycle.
+    sends: u32,
     rounds: u32,
     /// Rounds of this cycle in all, which is short until its contest is over.
     cycle_rounds: u32,
+    /// Those that cost another amount than was foretold.
+    other_rounds: u32,
     was_contested: bool,
     way: Way,
-    /// When the time of this round began, in nanoseconds.
-    since: u64,
-    /// The least nanoseconds of a round of either way.
+    /// Where the measured part of this round began.
+    since: Mark,
+    /// The least cost of a round of either way.
     copied: u64,
     spliced: u64,
 }
@@ -45,12 +64,13 @@ pub(super) struct Contest {
 impl Default for Contest {
     fn default() -> Self {
         Self {
-            packets: 0,
+            sends: 0,
             rounds: 0,
             cycle_rounds: SHORT_CYCLE_ROUNDS,
+            other_rounds: 0,
             was_contested: false,
             way: Way::Copied,
-            since: 0,
+            since: Mark::default(),
             copied: u64::MAX,
             spliced: u64::MAX,
         }
@@ -63,31 +83,36 @@ impl Contest {
         Self { was_contested: true, ..Self::default() }
     }
 
-    /// The way of the next packet; `now` tells the time in nanoseconds, and is asked twice a round of a contest.
+    /// How what was sent last went, and what is sent next does, unless a round ends between them.
+    pub(super) fn way(&self) -> Way {
+        self.way
+    }
+
+    /// The way of what is sent next; `mark` tells how far the link is, and is asked twice a round.
     #[inline]
-    pub(super) fn next(&mut self, now: impl FnOnce() -> u64) -> Way {
-        if self.packets == SETTLING_PACKETS && self.rounds < CONTEST_ROUNDS {
-            self.since = now();
-        } else if self.packets == ROUND_PACKETS {
-            self.end_round(now);
+    pub(super) fn next(&mut self, mark: impl FnOnce() -> Mark) -> Way {
+        if self.sends == SETTLING_SENDS {
+            self.since = mark();
+        } else if self.sends == ROUND_SENDS {
+            self.end_round(mark());
         }
-        self.packets += 1;
+        self.sends += 1;
         self.way
     }
 
     #[cold]
-    fn end_round(&mut self, now: impl FnOnce() -> u64) {
-        if self.rounds < CONTEST_ROUNDS {
-            let took = now().saturating_sub(self.since);
-            let least = match self.way {
-                Way::Copied => &mut self.copied,
-                Way::Spliced => &mut self.spliced,
-            };
-            *least = took.min(*least);
+    fn end_round(&mut self, mark: Mark) {
+        let cost = mark.cost_since(self.since);
+        if self.rounds >= CONTEST_ROUNDS {
+            self.other_rounds += u32::from(!self.is_foretold(cost));
+        } else if self.way == Way::Copied {
+            self.copied = cost.min(self.copied);
+        } else {
+            self.spliced = cost.min(self.spliced);
         }
-        self.packets = 0;
+        self.sends = 0;
         self.rounds += 1;
-        if self.rounds == self.cycle_rounds {
+        if self.rounds == self.cycle_rounds || self.other_rounds == OTHER_ROUNDS_MAX {
             *self = Self::again();
         } else if self.rounds < CONTEST_ROUNDS {
             self.way = if self.rounds.is_multiple_of(2) { Way::Copied } else { Way::Spliced };
@@ -98,11 +123,22 @@ impl Contest {
 
     fn decide(&mut self) {
         self.way = if self.spliced < self.copied { Way::Spliced } else { Way::Copied };
-        let (least, most) = (self.spliced.min(self.copied), self.spliced.max(self.copied));
+        let (least, most) = self.costs();
         let is_clear = most > least.saturating_mul(ABOUT_AS_FAST_PERCENT) / 100;
         if is_clear && self.was_contested {
             self.cycle_rounds = CYCLE_ROUNDS;
         }
+    }
+
+    /// Of the faster way and of the other one.
+    fn costs(&self) -> (u64, u64) {
+        (self.spliced.min(self.copied), self.spliced.max(self.copied))
+    }
+
+    /// Whether a round costs about what the faster way did, and less than the other one.
+    fn is_foretold(&self, cost: u64) -> bool {
+        let (least, most) = self.costs();
+        (least - least / 4..=most).contains(&cost)
     }
 }
 
@@ -110,13 +146,18 @@ impl Contest {
 mod tests {
     use super::*;
 
+    /// After so many sends of a mebibyte.
+    fn mark(nanos: u64, sends: u32) -> Mark {
+        Mark { nanos, bytes: u64::from(sends) << 20 }
+    }
+
     /// The ways of `rounds` rounds of packets that take as long as `cost` says by round and way.
     fn ways(rounds: u32, cost: impl Fn(u32, Way) -> u64) -> Vec<Way> {
         let (mut contest, mut now, mut ways) = (Contest::default(), 0, Vec::new());
-        for packet in 0..rounds * ROUND_PACKETS {
-            let way = contest.next(|| now);
-            now += cost(packet / ROUND_PACKETS, way);
-            if packet % ROUND_PACKETS == 0 {
+        for packet in 0..rounds * ROUND_SENDS {
+            let way = contest.next(|| mark(now, packet));
+            now += cost(packet / ROUND_SENDS, way);
+            if packet % ROUND_SENDS == 0 {
                 ways.push(way);
             } else {
                 assert_eq!(ways.last(), Some(&way), "a round goes one way");
@@ -166,27 +207,40 @@ mod tests {
     }
 
     #[test]
-    fn what_has_changed_is_found_out_in_the_next_cycle() {
-        let changed = SHORT_CYCLE_ROUNDS + 100;
-        let chosen = ways(
-            2 * CYCLE_ROUNDS,
-            |round, way| {
-                if round < changed { cost(way, 8, 5) } else { cost(way, 7, 16) }
-            },
-        );
-        assert_eq!(chosen[changed as usize + 100], Way::Spliced);
-        assert_eq!(chosen[(SHORT_CYCLE_ROUNDS + CYCLE_ROUNDS + CONTEST_ROUNDS) as usize], Way::Copied);
+    fn what_has_changed_is_found_out_soon() {
+        let (changed, last) = (SHORT_CYCLE_ROUNDS + 100, SHORT_CYCLE_ROUNDS + CYCLE_ROUNDS - 1);
+        let after = |spliced, copied| {
+            let later = move |way| cost(way, copied, spliced);
+            ways(last + 1, |round, way| if round < changed { cost(way, 8, 5) } else { later(way) })
+        };
+        let soon = (changed + OTHER_ROUNDS_MAX + CONTEST_ROUNDS) as usize;
+        assert_eq!(after(16, 7)[changed as usize + 10], Way::Spliced);
+        assert_eq!(after(16, 7)[soon..][..20], [Way::Copied; 20], "it costs more than the other way did");
+        assert_eq!(after(3, 2)[soon..][..20], [Way::Copied; 20], "it costs far less than it did");
+        assert_eq!(spliced(&after(6, 9)), last as usize + 1 - 2 * 3, "it costs a little more: no contest");
+    }
+
+    #[test]
+    fn what_costs_less_by_the_byte_is_the_faster_way() {
+        let (mut contest, mut now) = (Contest::default(), Mark::default());
+        for _ in 0..CONTEST_ROUNDS * ROUND_SENDS {
+            let (nanos, bytes) =
+                if contest.next(|| now) == Way::Copied { (1_000, 16 << 20) } else { (2_500, 44 << 20) };
+            now = Mark { nanos: now.nanos + nanos, bytes: now.bytes + bytes };
+        }
+        assert_eq!(contest.next(|| now), Way::Spliced);
     }
 
     #[test]
     fn how_a_round_begins_does_not_count() {
         let (mut contest, mut now) = (Contest::default(), 0);
-        for packet in 0..=CONTEST_ROUNDS * ROUND_PACKETS {
-            let way = contest.next(|| now);
+        let all = CONTEST_ROUNDS * ROUND_SENDS;
+        for packet in 0..all {
+            let way = contest.next(|| mark(now, packet));
             // a spliced packet is the quicker one, but for those that find the memory as copies left it
-            let is_settled = packet % ROUND_PACKETS >= SETTLING_PACKETS;
+            let is_settled = packet % ROUND_SENDS >= SETTLING_SENDS;
             now += cost(way, 8, if is_settled { 7 } else { 100 });
         }
-        assert_eq!(contest.next(|| now), Way::Spliced);
+        assert_eq!(contest.next(|| mark(now, all)), Way::Spliced);
     }
 }

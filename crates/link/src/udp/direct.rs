@@ -13,7 +13,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use socket2::Socket;
@@ -36,6 +36,9 @@ pub(super) enum Mode {
     Ending,
 }
 
+/// The second socket, and what keeps its peer.
+type Held<'a> = (BorrowedFd<'a>, MutexGuard<'a, Option<SocketAddr>>);
+
 /// The second socket of a UDP link. Whoever receives decides when it is used.
 #[derive(Debug)]
 pub(super) struct Direct {
@@ -46,6 +49,8 @@ pub(super) struct Direct {
     connecting: AtomicU32,
     /// Whom it is connected to. Held while a packet leaves, so that none goes to another.
     peer: Mutex<Option<SocketAddr>>,
+    /// Bytes of the packets that the kernel cuts what is sent by it into, 0 for none. Changed by who holds the peer.
+    cut_bytes: AtomicUsize,
     /// Whether the kernel may join what it brings.
     joins: AtomicBool,
 }
@@ -59,6 +64,7 @@ impl Direct {
             mode: AtomicU8::new(Mode::Off as u8),
             connecting: AtomicU32::new(0),
             peer: Mutex::default(),
+            cut_bytes: AtomicUsize::new(0),
             joins: AtomicBool::new(false),
         }
     }
@@ -154,16 +160,31 @@ impl Direct {
 
     /// The socket to send to `to` by, for as long as the guard lives.
     #[inline]
-    pub(super) fn way_to(
+    pub(super) fn way_to(&self, to: SocketAddr) -> Option<Held<'_>> {
+        self.cut_way_to(to, 0, || true)
+    }
+
+    /// The same, if `is_wanted`, where the kernel cuts what is sent into packets of `bytes`, unless that is 0.
+    #[inline]
+    pub(super) fn cut_way_to(
         &self,
         to: SocketAddr,
-    ) -> Option<(BorrowedFd<'_>, MutexGuard<'_, Option<SocketAddr>>)> {
+        bytes: usize,
+        is_wanted: impl FnOnce() -> bool,
+    ) -> Option<Held<'_>> {
         if !self.is_used() {
             return None;
         }
         let held = self.peer.try_lock().ok()?;
-        let socket = self.socket.get()?.as_ref()?;
-        (*held == Some(to)).then_some((socket.as_fd(), held))
+        let socket = self.socket.get()?.as_ref()?.as_fd();
+        if *held != Some(to) || !is_wanted() {
+            return None;
+        }
+        if self.cut_bytes.load(Ordering::Relaxed) != bytes {
+            options::cut(socket, bytes).ok()?;
+            self.cut_bytes.store(bytes, Ordering::Relaxed);
+        }
+        Some((socket, held))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<SocketAddr>> {

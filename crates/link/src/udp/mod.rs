@@ -12,6 +12,7 @@ mod control;
 mod course;
 mod direct;
 mod group;
+mod in_place;
 mod no_way;
 mod options;
 mod origin;
@@ -38,16 +39,15 @@ use crate::link::HEADER_BYTES;
 use crate::{Encapsulation, Link, LinkInfo, LinkStats, PollFds, RecvBatch, SendBatch, sockopt};
 use basins::Basins;
 pub(crate) use basins::Stripe;
-use contest::Contest;
 pub(crate) use course::Course;
 use direct::Direct;
 use group::Group;
+use in_place::InPlace;
 use no_way::NoWay;
 use options::Beside;
 pub(crate) use origin::Origin;
 use reports::Reports;
 pub(crate) use rhythm::Rhythm;
-use splice::Splice;
 use wide::Wide;
 
 /// Bytes of the largest UDP datagram's data over IPv4.
@@ -123,8 +123,7 @@ pub struct Udp {
     /// The sockets that what floods it goes round.
     wide: Mutex<Option<Wide>>,
     direct: Direct,
-    splice: Splice,
-    contest: Mutex<Contest>,
+    in_place: InPlace,
     buffer_bytes: usize,
     /// A call of a sender failed: the kernel may have kept messages about packets sent earlier.
     has_reports: AtomicBool,
@@ -215,8 +214,7 @@ impl Udp {
             is_narrow,
             wide: Mutex::default(),
             direct: Direct::new(wanted.direct),
-            splice: Splice::default(),
-            contest: Mutex::default(),
+            in_place: InPlace::default(),
             buffer_bytes: wanted.buffer_bytes,
             has_reports: AtomicBool::new(false),
             fragmenting: Mutex::new(()),
@@ -261,6 +259,10 @@ impl Link for Udp {
 
     fn send_lone(&self, to: SocketAddr, head: &[u8], body: &[u8]) -> bool {
         self.send_at_once(to, head, body)
+    }
+
+    fn prefers_whole_pages(&self) -> bool {
+        self.in_place.takes_groups()
     }
 
     fn info(&self) -> LinkInfo {

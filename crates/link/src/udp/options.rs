@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -89,6 +89,11 @@ pub(super) fn enlarge_buffers(socket: &Socket, bytes: usize) {
 /// Whether this kernel knows `UDP_SEGMENT`; whether the way out can do it shows when it is used.
 pub(super) fn has_gso(socket: &Socket) -> bool {
     set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0).is_ok()
+}
+
+/// Has the kernel cut what is sent into packets of `bytes`, where the call does not say itself how long they are; 0 for no cuts.
+pub(super) fn cut(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    sockopt::set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, &i32::try_from(bytes).map_err(io::Error::other)?)
 }
 
 /// Has the kernel join packets that arrive. Whether it knows how.

@@ -4,8 +4,8 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use super::address::RawAddress;
-use crate::send_batch::{Cursor, Run};
-use crate::{GROUP_BYTES_MAX, SendBatch};
+use crate::SendBatch;
+use crate::send_batch::{Cursor, Run, as_one};
 
 /// Packets in one group: what every kernel with `UDP_SEGMENT` takes.
 pub(super) const SEGMENTS_MAX: usize = 64;
@@ -155,7 +155,7 @@ impl Pieces<'_> {
 /// shorter; `group_max` of them at most.
 fn group_len(runs: &[Run], skip: usize, group_max: usize) -> usize {
     let first = &runs[0];
-    let most = group_max.min(GROUP_BYTES_MAX / first.size.max(1)).max(1);
+    let most = as_one(first.size, group_max);
     let mut count = first.count - skip;
     for (run, next) in runs.iter().zip(&runs[1..]) {
         if count >= most || run.size != first.size || !run.goes_on_in(next) {

@@ -1,4 +1,4 @@
-//! Sending: a large packet from where it lies, a lone one by `sendto` or `sendmsg`, everything else by groups that the kernel cuts.
+//! Sending: what lies in pages of its own from there, a lone one by `sendto` or `sendmsg`, everything else by groups that the kernel cuts.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,12 +8,11 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::address::RawAddress;
-use super::contest::Way;
+use super::contest::Mark;
 use super::scatter::Scatter;
-use super::splice::Splice;
 use super::{Udp, options};
 use crate::link::LONE_BYTES;
-use crate::send_batch::Cursor;
+use crate::send_batch::{Cursor, InPages};
 use crate::{Frame, SendBatch, monotonic_nanos, sys};
 
 /// How often a call is made while its error may belong to a packet sent earlier.
@@ -43,18 +42,17 @@ impl Udp {
         if frame.may_fragment {
             return self.send_fragmentable(&frame);
         }
-        if let Some(packet) = batch.in_pages(at)
-            && Splice::takes(packet)
-            && self.splice_one(frame.to, packet)
+        let group_max = self.group_max.load(Ordering::Relaxed);
+        if let Some(pages) = batch.in_pages(at, group_max)
+            && self.send_in_place(frame.to, &pages)
         {
-            self.count_sent(1, packet.len());
-            self.counters.sent_in_place.add(1);
-            return Ok(1);
+            self.count_sent(pages.count, pages.bytes.len());
+            self.counters.sent_in_place.add(pages.count);
+            return Ok(pages.count);
         }
         if left == 1 {
             return self.send_lone(&frame, true);
         }
-        let group_max = self.group_max.load(Ordering::Relaxed);
         let mut scatter = Scatter::new();
         match self.persist(|| self.send_groups(&mut scatter, batch, at, group_max)) {
             Ok(count) => Ok(count),
@@ -65,16 +63,13 @@ impl Udp {
         }
     }
 
-    /// Sends a packet without a copy, if its target has a socket, the system takes it, and a copy is not faster.
-    fn splice_one(&self, to: SocketAddr, packet: &[u8]) -> bool {
-        let Some((socket, _held)) = self.direct.way_to(to) else { return false };
-        // nobody else has it: who is on his way to the peer keeps others off it
-        if self.contest.try_lock().map_or(Way::Copied, |mut contest| contest.next(monotonic_nanos))
-            == Way::Copied
-        {
-            return false;
-        }
-        self.splice.send(socket, packet).unwrap_or_else(|error| {
+    /// Sends packets without a copy, if their target has a socket, the system takes them, and a copy is not faster.
+    fn send_in_place(&self, to: SocketAddr, pages: &InPages<'_>) -> bool {
+        let mark = || Mark { nanos: monotonic_nanos(), bytes: self.counters.sent_bytes.get() };
+        let cut_bytes = if pages.count > 1 { pages.size } else { 0 };
+        let way = self.direct.cut_way_to(to, cut_bytes, || self.in_place.takes(pages, mark));
+        let Some((socket, _held)) = way else { return false };
+        self.in_place.send(socket, pages).unwrap_or_else(|error| {
             // It is sent again, copied, whomever the error is about.
             self.may_belong_to_another(&error, None);
             false

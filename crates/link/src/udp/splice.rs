@@ -1,6 +1,6 @@
-//! Large packets that the kernel takes from where they lie, and whoever receives them on this host reads there.
+//! Large packets, or groups, that the kernel takes from where they lie, and whoever receives them on this host reads there.
 //!
-//! A pipe takes the pages of a packet (`vmsplice`) and a connected socket takes them out of the pipe as one packet (`splice`): two
+//! A pipe takes the pages of a packet (`vmsplice`) and a connected socket takes them out of the pipe as one packet (`splice`), or as several if it was told to cut: two
 //! calls instead of one, and no copy. The pages are read until the packet is received or dropped, so the sender gives them to nobody
 //! else, and writes to them again when the packet is acknowledged: of a second copy that comes late, the checksum no longer fits.
 
@@ -36,6 +36,11 @@ impl Splice {
     /// Whether `packet`, which lies in pages that hold nothing else, is one for this way.
     pub(super) fn takes(packet: &[u8]) -> bool {
         packet.len() >= BYTES_MIN && pages(packet) <= PAGES_MAX
+    }
+
+    /// Whether the system let it be tried and does not take packets.
+    pub(super) fn is_refused(&self) -> bool {
+        self.0.try_lock().is_ok_and(|pipe| matches!(*pipe, Pipe::Refused))
     }
 
     /// Sends such a packet by a connected socket. False if there is no such way.
@@ -105,6 +110,7 @@ mod tests {
     use weft_frame::{FrameBuffer, Frames, Pages};
 
     use super::*;
+    use crate::udp::options;
 
     fn pair() -> (UdpSocket, UdpSocket) {
         let (from, to) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -135,6 +141,26 @@ mod tests {
         let mut room = vec![0; 70_000];
         assert_eq!(to.recv(&mut room).unwrap(), 65_507);
         assert!(room[..65_507].iter().all(|&byte| byte == 7));
+    }
+
+    #[test]
+    fn a_group_arrives_as_its_packets_and_what_follows_is_not_cut() {
+        let ((from, to), splice) = (pair(), Splice::default());
+        let mut buffer = Pages::default().buffer(44 * 1_472);
+        let packets: Vec<_> = (0..44).map(|byte| packet(&mut buffer, 1_472, byte)).collect();
+        let group = buffer.frames(0..buffer.len()).to_frames();
+        if options::cut(from.as_fd(), 1_472).is_err() || !splice.send(from.as_fd(), &group).unwrap() {
+            weft_skip::skipped!("the kernel takes no spliced groups, which needs Linux 6.5");
+            return;
+        }
+        options::cut(from.as_fd(), 0).unwrap();
+        from.send(&[9; 5_000]).unwrap();
+        let mut room = vec![0; 70_000];
+        for packet in &packets {
+            assert_eq!(to.recv(&mut room).unwrap(), 1_472);
+            assert_eq!(room[..1_472], packet[..]);
+        }
+        assert_eq!(to.recv(&mut room).unwrap(), 5_000);
     }
 
     #[test]

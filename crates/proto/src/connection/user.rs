@@ -24,7 +24,7 @@ impl Connection {
     /// [`SendError`]; nothing is taken then.
     pub fn send(&mut self, data: &[u8]) -> Result<usize, SendError> {
         let len = self.admit(data.len(), data.len())?;
-        self.sender.queue.push(&data[..len]);
+        self.sender.queue.push_some(&data[..len], data.len());
         Ok(len)
     }
 

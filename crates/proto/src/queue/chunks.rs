@@ -15,10 +15,11 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// Bytes of the smallest, unless a packet has fewer: a connection that says little holds no room for a large packet.
 const CHUNK_BYTES_MIN: usize = 2 << 10;
 /// Packets from this size on lie in pages that hold nothing else, so that the link may leave them there for who receives them, if they
-/// are sealed: a copy that comes late, of a packet that was acknowledged, is read while the pages are filled anew.
+/// are sealed: a copy that comes late, of a packet that was acknowledged, is read while the pages are filled anew. Smaller ones of a stream do
+/// where they are many: those that fill a chunk leave as one. Messages end in packets of other sizes, so that few do (decision 0094).
 const PAGED_BYTES: usize = 32 << 10;
-/// Bytes that come at once from which on they do. Of fewer there must have been enough to fill half a packet before (decision 0075): a
-/// connection that says little does not hold pages for a large packet.
+/// Bytes that come at once from which on they do. Of fewer there must have been enough to fill half a large packet before (decision 0075):
+/// a connection that says little does not hold pages for it.
 const PAGED_COMING: usize = 4 << 10;
 /// The chunk from which on they do, 16 MiB where all are large: to take pages and to give them back takes two to thirty times as long as to
 /// fill them, by their size, so it is for those that are used many times (decisions 0067, 0074); tests have few.
@@ -44,7 +45,9 @@ pub(super) struct Chunks {
     first: u32,
     /// Bytes of the last one.
     bytes: u32,
-    is_sealed: bool,
+    /// Whether large packets may lie in pages, and whether small ones may.
+    pages_large: bool,
+    pages_small: bool,
     /// An end that has been idle for long has none.
     others: Option<Box<Others>>,
 }
@@ -58,9 +61,9 @@ struct Others {
 }
 
 impl Chunks {
-    /// Whether packets have a checksum.
-    pub(super) fn set_sealed(&mut self, is_sealed: bool) {
-        self.is_sealed = is_sealed;
+    /// Packets have a checksum or not, and are those of a stream or not.
+    pub(super) fn configure(&mut self, is_sealed: bool, is_stream: bool) {
+        (self.pages_large, self.pages_small) = (is_sealed, is_sealed && is_stream);
     }
 
     /// Appends to the chunk that is being filled, where there is room.
@@ -212,10 +215,13 @@ impl Chunks {
         let packet = HEADER_LEN + mss;
         let most = (CHUNK_BYTES / packet).max(1);
         let doubled = 2 * self.bytes as usize;
-        let in_pages = packet >= PAGED_BYTES
-            && (coming >= PAGED_COMING || doubled >= packet)
-            && self.is_sealed
-            && self.tail_number() >= PAGED_FROM;
+        let (is_much, is_whole) = (coming >= PAGED_COMING, most * packet <= doubled.max(rest));
+        let is_wanted = if packet >= PAGED_BYTES {
+            self.pages_large && (is_much || is_whole)
+        } else {
+            self.pages_small && is_much && is_whole
+        };
+        let in_pages = is_wanted && self.tail_number() >= PAGED_FROM;
         let is_part = rest < mss && !in_pages;
         let wanted = if is_part { HEADER_LEN + rest } else { rest.div_ceil(mss).max(1) * packet };
         let size = wanted.max(doubled).max(CHUNK_BYTES_MIN);

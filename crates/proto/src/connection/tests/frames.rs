@@ -91,7 +91,9 @@ fn packets_that_come_together_are_those_that_come_one_by_one() {
             assert!(together.iter().map(packet).eq(by_one.iter().map(packet)), "case {case}, round {round}");
             assert_eq!(pair.client.poll_timeout(), twin.poll_timeout(), "case {case}, round {round}");
             assert_eq!(pair.client.stats(pair.now), twin.stats(pair.now), "case {case}, round {round}");
-            assert_eq!(format!("{:?}", pair.client), format!("{twin:?}"), "case {case}, round {round}");
+            // a clone, as the twin is: it has no pages to cut buffers off
+            let here = format!("{:?}", pair.client.clone());
+            assert_eq!(here, format!("{twin:?}"), "case {case}, round {round}");
             longest = longest.max(run);
             pair.to_server.extend(together.iter().map(packet));
             pair.now += MS;

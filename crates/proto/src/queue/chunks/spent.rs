@@ -1,8 +1,8 @@
 //! Chunks whose packets are acknowledged, to be filled again; the link may still hold some.
 //!
-//! What only this core has touched is used again as soon as may be, as its caches have it. Chunks in pages the peer has read from where they
-//! lie, on another core, and to write to what lies in that one's caches takes four times as long as to what both share: so they lie unused
-//! until others have taken their place there (decision 0092).
+//! What only this core has touched is used again as soon as may be, as its caches have it. Chunks in pages the peer may have read from where
+//! they lie, on another core, and to write to what lies in that one's caches takes four times as long as to what both share: so those lie unused
+//! until others have taken their place there (decisions 0092, 0094).
 
 use std::collections::VecDeque;
 
@@ -10,17 +10,21 @@ use weft_frame::{FrameBuffer, Pages};
 
 /// Chunks of the heap that are kept, also at rest until that was long: 2 MiB, as much as is in flight on a fast path.
 pub(super) const HEAPED_MAX: usize = 32;
-/// Chunks in pages that lie unused before the first of them is filled again: 1 MiB, as much as a second cache has.
+/// Chunks in pages that were read there and lie unused before the first of them is filled again: 1 MiB, as much as a second cache has.
 pub(super) const COOLING: usize = 16;
-/// Those that are kept: to take pages from the system takes longer than to fill them. As many as a send queue of 4 MiB has, and these.
+/// Those in pages that are kept: to take pages from the system takes longer than to fill them. As many as a send queue of 4 MiB has, and these.
 pub(super) const PAGED_MAX: usize = 64 + COOLING;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spent {
     /// Those of the heap, of which the last one is filled first.
     heaped: Vec<FrameBuffer>,
-    /// Those in pages, of which the first one is.
-    paged: VecDeque<FrameBuffer>,
+    /// Chunks in pages that have come back since one of the heap was wanted.
+    paged_since: usize,
+    /// Those in pages that nobody else has read there, of which the last one is filled first.
+    unread: Vec<FrameBuffer>,
+    /// Those in pages that the peer has read there, of which the first one is.
+    read: VecDeque<FrameBuffer>,
     /// Where those in pages come from.
     pages: Pages,
 }
@@ -28,17 +32,28 @@ pub(super) struct Spent {
 impl Spent {
     pub(super) fn keep(&mut self, chunk: FrameBuffer) {
         if chunk.is_pages() {
+            self.keep_paged(chunk);
+            return;
+        }
+        if self.heaped.len() >= HEAPED_MAX {
+            self.heaped.remove(0);
+        }
+        self.heaped.push(chunk);
+    }
+
+    fn keep_paged(&mut self, mut chunk: FrameBuffer) {
+        self.paged_since += 1;
+        if self.paged_since > HEAPED_MAX {
             // who has come to pages needs these no more
             self.heaped.clear();
-            if self.paged.len() >= PAGED_MAX {
-                self.paged.pop_front();
-            }
-            self.paged.push_back(chunk);
+        }
+        if self.paged() >= PAGED_MAX && self.read.pop_front().is_none() {
+            self.unread.remove(0);
+        }
+        if chunk.take_read() {
+            self.read.push_back(chunk);
         } else {
-            if self.heaped.len() >= HEAPED_MAX {
-                self.heaped.remove(0);
-            }
-            self.heaped.push(chunk);
+            self.unread.push(chunk);
         }
     }
 
@@ -50,34 +65,44 @@ impl Spent {
         }
         if are_scarce {
             self.pages = Pages::default();
-            if let Some(last) = self.paged.pop_back() {
-                self.paged.retain(|chunk| chunk.shares_pages(&last));
-                self.paged.push_back(last);
+            self.read.extend(self.unread.drain(..));
+            if let Some(last) = self.read.pop_back() {
+                self.read.retain(|chunk| chunk.shares_pages(&last));
+                self.read.push_back(last);
             }
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.heaped.is_empty() && self.paged.is_empty() && self.pages.is_empty()
+        self.heaped.is_empty() && self.paged() == 0 && self.pages.is_empty()
     }
 
     /// One of `bytes`, in pages if there are any.
     pub(super) fn in_pages(&mut self, bytes: usize) -> FrameBuffer {
+        if let Some(at) = self.unread.iter_mut().rposition(|chunk| is_free(chunk, bytes)) {
+            return self.unread.remove(at);
+        }
         let cooling = if Pages::are_scarce() { 0 } else { COOLING };
-        let is_cool = self.paged.len() > cooling;
-        let at = if is_cool { self.paged.iter_mut().position(|chunk| is_free(chunk, bytes)) } else { None };
-        at.and_then(|at| self.paged.remove(at)).unwrap_or_else(|| self.pages.buffer(bytes))
+        let is_cool = self.read.len() > cooling;
+        let at = if is_cool { self.read.iter_mut().position(|chunk| is_free(chunk, bytes)) } else { None };
+        at.and_then(|at| self.read.remove(at)).unwrap_or_else(|| self.pages.buffer(bytes))
     }
 
     /// One of `bytes` of the heap that was used before.
     pub(super) fn reclaim(&mut self, bytes: usize) -> Option<FrameBuffer> {
+        self.paged_since = 0;
         let at = self.heaped.iter_mut().rposition(|chunk| is_free(chunk, bytes))?;
         Some(self.heaped.remove(at))
     }
 
     /// Packets have another size from now on.
     pub(super) fn forget_size(&mut self) {
-        (self.heaped, self.paged) = Default::default();
+        (self.heaped, self.unread, self.read) = Default::default();
+    }
+
+    /// Those in pages that are kept.
+    pub(super) fn paged(&self) -> usize {
+        self.unread.len() + self.read.len()
     }
 
     #[cfg(test)]
@@ -85,15 +110,11 @@ impl Spent {
         self.heaped.len()
     }
 
-    #[cfg(test)]
-    pub(super) fn paged(&self) -> usize {
-        self.paged.len()
-    }
-
     /// Whether all chunks in pages go back to the system together.
     #[cfg(test)]
     pub(super) fn shares_pages(&self) -> bool {
-        self.paged.iter().all(|chunk| chunk.shares_pages(&self.paged[0]))
+        let mut all = self.unread.iter().chain(&self.read);
+        all.next().is_none_or(|first| all.all(|chunk| chunk.shares_pages(first)))
     }
 }
 

@@ -25,6 +25,15 @@ fn put(chunks: &mut Chunks, bytes: &[u8]) -> Piece {
     chunks.tail_from(start)
 }
 
+/// A large packet, in a chunk of its own, which is frozen.
+fn put_large(chunks: &mut Chunks) -> Piece {
+    chunks.reserve(60_000, 60_000, 60_000, 60_000);
+    let start = chunks.end();
+    chunks.put(&[7; 60_000]);
+    let piece = chunks.tail_from(start);
+    lay(chunks, piece).unwrap()
+}
+
 fn home(chunks: &Chunks, piece: Piece) -> *const u8 {
     chunks.get(piece).as_ptr()
 }
@@ -61,7 +70,7 @@ fn large_packets_lie_in_pages_if_they_are_sealed() {
         (9_000, 9_000, true, false),
     ] {
         let mut chunks = Chunks::default();
-        chunks.set_sealed(is_sealed);
+        chunks.configure(is_sealed, true);
         for _ in 0..=PAGED_FROM {
             chunks.reserve(mss, mss, coming, mss);
             assert!(!chunks.tail.is_pages(), "they are for who sends much");
@@ -76,11 +85,36 @@ fn large_packets_lie_in_pages_if_they_are_sealed() {
     }
 }
 
+/// They leave as one, which the link may take from where it lies.
+#[test]
+fn packets_that_fill_a_chunk_lie_in_pages_where_much_comes_at_once() {
+    for (mss, coming, is_stream, are_pages) in [
+        (1_444, 128 << 10, true, true),
+        (1_444, 4 << 10, true, true),
+        (1_444, 1_444, true, false),
+        (1_444, 128 << 10, false, false),
+        (9_000, 128 << 10, true, true),
+    ] {
+        let mut chunks = Chunks::default();
+        chunks.configure(true, is_stream);
+        let mut put = |rest| {
+            chunks.reserve(mss, rest, coming, mss);
+            chunks.put(&vec![1; mss]);
+            (chunks.tail_number(), chunks.tail.is_pages())
+        };
+        while put(coming).0 < PAGED_FROM - 1 {}
+        for _ in 0..200 {
+            let (number, are) = put(coming);
+            assert_eq!(are, are_pages && number > PAGED_FROM, "{mss} of {coming} bytes, chunk {number}");
+        }
+    }
+}
+
 /// Small sends fill large packets, and so pages, as long as there are many of them.
 #[test]
 fn who_says_little_holds_no_pages() {
     let mut chunks = Chunks::default();
-    chunks.set_sealed(true);
+    chunks.configure(true, true);
     let put = |chunks: &mut Chunks, bytes: usize| {
         chunks.reserve(bytes, bytes, bytes, 60_000);
         chunks.put(&vec![1; bytes]);
@@ -202,7 +236,7 @@ fn so_many_are_kept_also_at_rest_unless_the_process_has_many() {
 #[test]
 fn a_rest_leaves_pages_until_it_is_long() {
     let mut chunks = Chunks::default();
-    chunks.set_sealed(true);
+    chunks.configure(true, true);
     for _ in 0..100 {
         chunks.reserve(60_000, 60_000, 60_000, 60_000);
         chunks.put(&[7; 60_000]);
@@ -217,23 +251,80 @@ fn a_rest_leaves_pages_until_it_is_long() {
     assert_eq!((chunks.pages(), chunks.capacity()), (0, 0));
 }
 
-/// The peer reads pages where they lie, on another core.
+/// The peer reads pages where they lie, on another core; what it got a copy of only this core has touched.
 #[test]
-fn pages_are_filled_again_when_others_were_read_since() {
+fn pages_that_were_read_are_filled_again_when_others_were_read_since_and_others_at_once() {
+    for (is_read, gap) in [(true, COOLING + 2), (false, 2)] {
+        let mut chunks = Chunks::default();
+        chunks.configure(true, true);
+        let mut send = || {
+            let piece = put_large(&mut chunks);
+            if is_read {
+                chunks.frame(piece).unwrap().to_frames().note_read();
+            }
+            chunks.release(chunks.tail_number());
+            (chunks.tail.is_pages(), home(&chunks, piece))
+        };
+        while !send().0 {}
+        let homes: Vec<_> = (0..3 * COOLING).map(|_| send().1).collect();
+        let again =
+            |from: usize| homes[from + 1..].iter().position(|home| *home == homes[from]).map(|gap| gap + 1);
+        let gaps: Vec<_> = (0..COOLING).map_while(again).collect();
+        assert_eq!(gaps, [gap; COOLING], "read: {is_read}");
+    }
+}
+
+/// The way that packets take changes from time to time.
+#[test]
+fn pages_are_kept_whether_they_were_read_or_not_but_no_more_than_so_many() {
     let mut chunks = Chunks::default();
-    chunks.set_sealed(true);
-    let mut send = || {
-        chunks.reserve(60_000, 60_000, 60_000, 60_000);
-        chunks.put(&[7; 60_000]);
+    chunks.configure(true, true);
+    (0..=PAGED_FROM).for_each(|_| _ = put_large(&mut chunks));
+    let mut fill = |count| -> Vec<_> {
+        let put = |number| {
+            let piece = put_large(&mut chunks);
+            if number % 2 == 0 {
+                chunks.frame(piece).unwrap().to_frames().note_read();
+            }
+            home(&chunks, piece)
+        };
+        let homes = (0..count).map(put).collect();
         chunks.release(chunks.tail_number());
-        (chunks.tail.is_pages(), home(&chunks, chunks.tail_from(0)))
+        homes
     };
-    while !send().0 {}
-    let homes: Vec<_> = (0..3 * COOLING).map(|_| send().1).collect();
-    let again =
-        |from: usize| homes[from + 1..].iter().position(|home| *home == homes[from]).map(|gap| gap + 1);
-    let gaps: Vec<_> = (0..COOLING).map_while(again).collect();
-    assert_eq!(gaps, [COOLING + 2; COOLING], "the first first");
+    let first = fill(PAGED_MAX);
+    let again = fill(PAGED_MAX).iter().filter(|home| first.contains(home)).count();
+    assert_eq!(
+        again,
+        PAGED_MAX - COOLING - 1,
+        "all but the last that were read, and the one that was being filled"
+    );
+    fill(2 * PAGED_MAX);
+    assert_eq!(spent(&chunks).paged(), PAGED_MAX);
+}
+
+/// Who has come to pages needs them no more, but one who says now much and now little does.
+#[test]
+fn chunks_of_the_heap_are_kept_until_only_pages_were_wanted_for_a_while() {
+    let mut chunks = Chunks::default();
+    chunks.configure(true, true);
+    let put = |chunks: &mut Chunks, coming: usize| {
+        chunks.reserve(MSS, coming, coming, MSS);
+        chunks.put(&[1; MSS]);
+        while chunks.tail.room() >= HEADER_LEN + MSS {
+            chunks.reserve(MSS, coming, coming, MSS);
+            chunks.put(&[1; MSS]);
+        }
+        chunks.release(chunks.tail_number());
+    };
+    for _ in 0..2 * PAGED_FROM {
+        put(&mut chunks, 128 << 10);
+        put(&mut chunks, MSS);
+    }
+    (0..HEAPED_MAX / 2).for_each(|_| put(&mut chunks, 128 << 10));
+    assert!(spent(&chunks).heaped() > 0 && spent(&chunks).paged() > 0);
+    (0..HEAPED_MAX).for_each(|_| put(&mut chunks, 128 << 10));
+    assert_eq!(spent(&chunks).heaped(), 0);
 }
 
 #[test]

@@ -1,0 +1,136 @@
+//! A long stream of small packets, which lie in pages of their own and leave as groups that fill them (decision 0094).
+
+#[cfg(test)]
+#[allow(dead_code, reason = "each test file uses its part")]
+mod common;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use common::{Pair, loopback, on, pattern, read_exactly};
+use weft_socket::link::{
+    Endpoint, Hub, Link, LinkInfo, LinkStats, PollFds, RecvBatch, SendBatch, Udp, UdpOptions,
+};
+use weft_socket::{Node, Options};
+
+/// What is sent before packets lie in pages.
+const UNPAGED_BYTES: usize = 20 << 20;
+
+/// A device that counts batches whose full packets lie in more than one piece of memory.
+struct Watched {
+    device: Endpoint,
+    prefers_whole_pages: bool,
+    mixed: Arc<AtomicUsize>,
+}
+
+impl Link for Watched {
+    fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        self.device.recv(batch)
+    }
+
+    fn send(&self, batch: &mut SendBatch) -> io::Result<usize> {
+        let full = batch.iter().filter(|frame| frame.head.len() == 1_500);
+        let places: Vec<_> = full.map(|frame| frame.head.as_ptr_range()).collect();
+        if places.windows(2).any(|pair| pair[0].end != pair[1].start) {
+            self.mixed.fetch_add(1, Ordering::Relaxed);
+        }
+        self.device.send(batch)
+    }
+
+    fn prefers_whole_pages(&self) -> bool {
+        self.prefers_whole_pages
+    }
+
+    fn info(&self) -> LinkInfo {
+        self.device.info()
+    }
+
+    fn poll_fds(&self) -> PollFds {
+        self.device.poll_fds()
+    }
+}
+
+/// Sends them as pieces of 128 KiB, and the first one behind a packet of its own.
+#[cfg(test)]
+fn send(pair: &Pair, bytes: usize) {
+    let data = pattern(bytes, 7);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (first, rest) = data.split_at(1_000);
+            pair.connected.send(first).unwrap();
+            rest.chunks(128 << 10)
+                .for_each(|piece| assert_eq!(pair.connected.send(piece).unwrap(), piece.len()));
+        });
+        assert!(read_exactly(&pair.accepted, bytes) == data);
+    });
+}
+
+#[test]
+fn batches_end_where_pages_do_if_the_link_prefers_it() {
+    for prefers_whole_pages in [true, false] {
+        let (hub, mixed) = (Hub::new(1_500), Arc::new(AtomicUsize::new(0)));
+        let device = hub.endpoint().unwrap();
+        let watched = Watched { device, prefers_whole_pages, mixed: mixed.clone() };
+        let (server, client) = (on(Node::builder(), hub.endpoint().unwrap()), on(Node::builder(), watched));
+        let pair = Pair::between(server, client, &Options::stream());
+        send(&pair, UNPAGED_BYTES);
+        mixed.store(0, Ordering::Relaxed);
+        send(&pair, 8 << 20);
+        // of some 130, of which the first may begin before
+        let mixed = mixed.load(Ordering::Relaxed);
+        assert_eq!(mixed <= 1, prefers_whole_pages, "{mixed}");
+    }
+}
+
+/// UDP that does not know that within the host packets may be larger.
+struct Small(Arc<Udp>);
+
+impl Link for Small {
+    fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        self.0.recv(batch)
+    }
+
+    fn send(&self, batch: &mut SendBatch) -> io::Result<usize> {
+        self.0.send(batch)
+    }
+
+    fn mss_to(&self, _peer: SocketAddr) -> Option<u16> {
+        None
+    }
+
+    fn prefers_whole_pages(&self) -> bool {
+        self.0.prefers_whole_pages()
+    }
+
+    fn info(&self) -> LinkInfo {
+        self.0.info()
+    }
+
+    fn poll_fds(&self) -> PollFds {
+        self.0.poll_fds()
+    }
+
+    fn stats(&self) -> LinkStats {
+        self.0.stats()
+    }
+}
+
+#[test]
+fn groups_leave_from_where_they_lie() {
+    let udp = || {
+        Arc::new(
+            Udp::bind_with(loopback(), &UdpOptions { mtu: Some(1_500), ..UdpOptions::default() }).unwrap(),
+        )
+    };
+    let device = udp();
+    let (server, client) = (on(Node::builder(), Small(udp())), on(Node::builder(), Small(device.clone())));
+    let pair = Pair::between(server, client, &Options::stream());
+    // until both ways were tried, and the one that was better has begun
+    send(&pair, UNPAGED_BYTES + (100 << 20));
+    if device.stats().sent_in_place == 0 {
+        weft_skip::skipped!("this kernel takes no groups from where they lie, which needs Linux 6.5");
+    }
+}
