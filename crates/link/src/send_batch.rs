@@ -302,12 +302,14 @@ impl SendBatch {
         self.frame(&self.runs[at.run], at.skip)
     }
 
-    /// The packet at this place, or up to `most` of one size that may leave as one, if it lies in pages that hold nothing else.
+    /// The packet at this place, or up to `most` of one size that may leave as one, if it lies in pages that hold nothing else; of more, an
+    /// equal part, as few packets would be left to be copied.
     #[inline]
     pub(crate) fn in_pages(&self, at: Cursor, most: usize) -> Option<InPages<'_>> {
         let run = &self.runs[at.run];
         run.is_in_pages().then(|| {
-            let count = (run.count - at.skip).min(as_one(run.size, most));
+            let left = run.count - at.skip;
+            let count = left.div_ceil(left.div_ceil(as_one(run.size, most)));
             InPages { bytes: run.bytes(&self.heads, at.skip, count).0, size: run.size, count, run }
         })
     }

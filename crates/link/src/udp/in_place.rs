@@ -21,11 +21,12 @@ impl InPlace {
     /// Whether `pages` are to leave from where they lie; `mark` tells how far the link is. Those that cannot count as well: when they leave by
     /// copies is a part of what this way costs the others.
     pub(super) fn takes(&self, pages: &InPages<'_>, mark: impl FnOnce() -> Mark) -> bool {
-        let fits = Splice::takes(pages.bytes);
-        if !fits && pages.count == 1 || self.splice.is_refused() {
+        let is_group = pages.count > 1;
+        let fits = Splice::takes(pages.bytes, is_group);
+        if !fits && !is_group || self.splice.is_refused() {
             return false;
         }
-        let contest = if pages.count == 1 { &self.packets } else { &self.groups };
+        let contest = if is_group { &self.groups } else { &self.packets };
         // nobody else has it: who is on his way to the peer keeps others off it
         let way = contest.try_lock().map_or(Way::Copied, |mut contest| contest.next(mark));
         way == Way::Spliced && fits

@@ -13,7 +13,9 @@ use rustix::io::Errno;
 use rustix::pipe::{IoSliceRaw, SpliceFlags};
 
 /// Bytes of the smallest packet that is taken: below, a copy costs less than the two calls.
-const BYTES_MIN: usize = 32 << 10;
+const PACKET_BYTES_MIN: usize = 32 << 10;
+/// Bytes of the smallest group: half a chunk, where no more leaves as one.
+const GROUP_BYTES_MIN: usize = 16 << 10;
 /// Pages of the largest one: what a pipe holds, and what the kernel makes one packet of.
 const PAGES_MAX: usize = 16;
 /// Kernels before this one make a packet of spliced pages in several steps, in between of which other threads' may get into it.
@@ -33,9 +35,10 @@ enum Pipe {
 }
 
 impl Splice {
-    /// Whether `packet`, which lies in pages that hold nothing else, is one for this way.
-    pub(super) fn takes(packet: &[u8]) -> bool {
-        packet.len() >= BYTES_MIN && pages(packet) <= PAGES_MAX
+    /// Whether `bytes`, a packet or a group, which lie in pages that hold nothing else, are for this way.
+    pub(super) fn takes(bytes: &[u8], is_group: bool) -> bool {
+        let least = if is_group { GROUP_BYTES_MIN } else { PACKET_BYTES_MIN };
+        bytes.len() >= least && pages(bytes) <= PAGES_MAX
     }
 
     /// Whether the system let it be tried and does not take packets.
@@ -166,9 +169,11 @@ mod tests {
     #[test]
     fn a_small_packet_and_one_in_too_many_pages_are_left_to_be_copied() {
         let mut buffer = Pages::default().buffer(128 << 10);
-        assert!(!Splice::takes(&packet(&mut buffer, BYTES_MIN - 1, 1)));
-        assert!(!Splice::takes(&packet(&mut buffer, 65_507, 2)), "it begins at the end of a page");
-        assert!(Splice::takes(&packet(&mut Pages::default().buffer(65_507), 65_507, 3)));
+        let small = packet(&mut buffer, PACKET_BYTES_MIN - 1, 1);
+        assert!(!Splice::takes(&small, false) && Splice::takes(&small, true));
+        assert!(!Splice::takes(&small[..GROUP_BYTES_MIN - 1], true));
+        assert!(!Splice::takes(&packet(&mut buffer, 65_507, 2), false), "it begins at the end of a page");
+        assert!(Splice::takes(&packet(&mut Pages::default().buffer(65_507), 65_507, 3), false));
     }
 
     #[test]
