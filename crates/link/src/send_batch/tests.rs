@@ -192,3 +192,23 @@ fn a_batch_lets_go_of_frames_when_it_is_cleared() {
     batch.clear();
     assert!(buffer.try_clear());
 }
+
+#[test]
+fn what_lies_in_pages_leaves_in_equal_parts() {
+    let mut buffer = weft_frame::Pages::default().buffer(44 * 1_472);
+    (0..44).for_each(|_| buffer.put(&[1; 1_472]));
+    buffer.freeze(buffer.len());
+    let mut batch = SendBatch::new();
+    batch.push_frames(to(1), &buffer.frames(0..buffer.len()), 44, false);
+    for (most, parts) in [(64, &[44][..]), (32, &[22, 22]), (16, &[15, 15, 14]), (1, &[1; 44])] {
+        let mut at = Cursor::default();
+        let counts: Vec<_> = std::iter::from_fn(|| {
+            let pages = (at.run < batch.runs.len()).then(|| batch.in_pages(at, most)).flatten()?;
+            assert_eq!((pages.size, pages.bytes.len()), (1_472, pages.count * 1_472));
+            batch.advance(&mut at, pages.count);
+            Some(pages.count)
+        })
+        .collect();
+        assert_eq!(counts, parts, "of at most {most}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Which of two ways to send what lies in pages of its own is the faster one here.
 //!
 //! What is spliced saves a copy and takes counted references to its pages; and its sender writes to memory that another core has
-//! just read. Which costs more differs between processors, and between minutes on one of them (decisions 0046, 0076). Nothing that a
+//! just read. Which costs more differs between processors, and between minutes on one of them (decisions 0046, 0076, 0094). Nothing that a
 //! process can ask tells, so both are tried in turns, and the rate that the link takes bytes at decides: what a way costs elsewhere,
 //! at either end, is in it.
 

@@ -77,15 +77,18 @@ impl Spent {
         self.heaped.is_empty() && self.paged() == 0 && self.pages.is_empty()
     }
 
-    /// One of `bytes`, in pages if there are any.
+    /// One of `bytes`, in pages if there are any. Where the process has more than half of those that it may have, one of the heap that was used
+    /// before does as well.
     pub(super) fn in_pages(&mut self, bytes: usize) -> FrameBuffer {
         if let Some(at) = self.unread.iter_mut().rposition(|chunk| is_free(chunk, bytes)) {
             return self.unread.remove(at);
         }
-        let cooling = if Pages::are_scarce() { 0 } else { COOLING };
-        let is_cool = self.read.len() > cooling;
+        let are_scarce = Pages::are_scarce();
+        let is_cool = are_scarce || self.read.len() > COOLING;
         let at = if is_cool { self.read.iter_mut().position(|chunk| is_free(chunk, bytes)) } else { None };
-        at.and_then(|at| self.read.remove(at)).unwrap_or_else(|| self.pages.buffer(bytes))
+        let again = at.and_then(|at| self.read.remove(at));
+        let again = again.or_else(|| if are_scarce { self.reclaim(bytes) } else { None });
+        again.unwrap_or_else(|| self.pages.buffer(bytes))
     }
 
     /// One of `bytes` of the heap that was used before.
