@@ -129,6 +129,45 @@ fn groups_in_pages_of_their_own_arrive_packet_by_packet_whichever_way_they_go() 
     }
 }
 
+/// Who sends much to one peer, whose answers come in no rhythm: by one, and by two that are joined.
+#[test]
+fn what_could_leave_from_where_it_lies_earns_a_socket_however_answers_come() {
+    for (in_pages, home) in [(true, HOMES[0]), (true, HOMES[1]), (false, HOMES[0])] {
+        let (mut here, mut there) = (End::new(home), End::new(home));
+        let (to, from) = (there.address(&here), here.address(&there));
+        let mut buffer = Pages::default().buffer(40_000);
+        let answers = [packets(1, 40), packets(2, 60)].concat();
+        // 256 that wish for it, and a round of either way
+        for sent in 0..1_000 {
+            let byte = u8::try_from(sent % 256).unwrap();
+            assert!(buffer.try_clear(), "the link holds no handle");
+            buffer.put(&vec![byte; 40_000]);
+            buffer.freeze(buffer.len());
+            if in_pages {
+                let mut batch = SendBatch::new();
+                batch.push_frames(to, &buffer.frames(0..buffer.len()), 1, false);
+                assert_eq!(here.link.send(&mut batch).unwrap(), 1);
+            } else {
+                here.send(to, &[vec![byte; 40_000]]);
+            }
+            assert_eq!(there.receive(1), [(from, vec![byte; 40_000])]);
+            there.send(from, &answers);
+            let got = here.receive(3);
+            assert!(got.iter().all(|(source, _)| *source == to));
+            assert!(got.iter().map(|(_, bytes)| bytes).eq(&answers), "in order, packet {sent}");
+        }
+        assert_eq!(here.link.poll_fds().len(), if in_pages { 2 } else { 1 }, "{home}");
+        match here.link.stats().sent_in_place {
+            0 if in_pages => {
+                weft_skip::skipped!(
+                    "this kernel takes no packets from where they lie, which needs Linux 6.5"
+                );
+            }
+            packets => assert_eq!(packets, if in_pages { 256 } else { 0 }, "{home}"),
+        }
+    }
+}
+
 #[test]
 fn the_port_stays_its_owners() {
     let (mut here, mut there) = (End::new(HOMES[0]), End::new(HOMES[0]));

@@ -4,7 +4,7 @@
 //! up anew for each packet of a shared one. That is 0.8 µs of a round trip of 8 µs, at either end, and a tenth of what a
 //! packet costs that is joined with no other. Such a socket takes all packets of its peer, and the kernel joins them for it where they are
 //! messages of several packets; so it is used only while they come one message at a time, or in runs that the kernel did not join
-//! (`rhythm`).
+//! (`rhythm`), or where packets for the peer leave from where they lie, which takes a connected socket.
 //!
 //! Nothing is lost on the way back: the socket is connected to a port of the peer that sends nothing, so that what the
 //! peer sends from then on arrives at the shared socket, and is read until it is empty. A packet that the kernel was just
@@ -36,6 +36,9 @@ pub(super) enum Mode {
     Ending,
 }
 
+/// Sends that would have left from where they lie, had their peer the second socket, before it is given to that peer for them.
+const WISHES: u32 = 256;
+
 /// The second socket, and what keeps its peer.
 type Held<'a> = (BorrowedFd<'a>, MutexGuard<'a, Option<SocketAddr>>);
 
@@ -53,6 +56,11 @@ pub(super) struct Direct {
     cut_bytes: AtomicUsize,
     /// Whether the kernel may join what it brings.
     joins: AtomicBool,
+    /// So often, up to [`WISHES`], somebody would have sent from where packets lie, and to whom.
+    wishes: AtomicU32,
+    wished: Mutex<Option<SocketAddr>>,
+    /// Somebody has sent so since that was last asked.
+    is_needed: AtomicBool,
 }
 
 impl Direct {
@@ -66,6 +74,9 @@ impl Direct {
             peer: Mutex::default(),
             cut_bytes: AtomicUsize::new(0),
             joins: AtomicBool::new(false),
+            wishes: AtomicU32::new(0),
+            wished: Mutex::default(),
+            is_needed: AtomicBool::new(false),
         }
     }
 
@@ -128,6 +139,7 @@ impl Direct {
             *held = Some(peer);
             self.set_mode(mode);
         }
+        self.wishes.store(0, Ordering::Relaxed);
     }
 
     /// Sends the peer back to the shared socket. What lies in this one is still to be read. Where the system does not let it go it
@@ -150,6 +162,35 @@ impl Direct {
     #[inline]
     pub(super) fn is_used(&self) -> bool {
         matches!(self.mode(), Mode::On | Mode::Flood)
+    }
+
+    /// Packets for `to` would leave from where they lie if it had the second socket.
+    pub(super) fn wish(&self, to: SocketAddr) {
+        let Ok(mut wished) = self.wished.try_lock() else { return };
+        if wished.replace(to) == Some(to) {
+            let wishes = self.wishes.load(Ordering::Relaxed);
+            self.wishes.store((wishes + 1).min(WISHES), Ordering::Relaxed);
+        } else {
+            self.wishes.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether that was so for long with the peer that a packet came from.
+    #[inline]
+    pub(super) fn is_wished(&self, from: SocketAddr) -> bool {
+        self.wishes.load(Ordering::Relaxed) >= WISHES
+            && self.wished.try_lock().is_ok_and(|wished| *wished == Some(from))
+    }
+
+    /// Packets have left by it from where they lie.
+    #[inline]
+    pub(super) fn note_needed(&self) {
+        self.is_needed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that was so since the last such question.
+    pub(super) fn take_needed(&self) -> bool {
+        self.is_needed.swap(false, Ordering::Relaxed)
     }
 
     /// Whether what it brings may be several packets.
@@ -240,4 +281,22 @@ fn open(shared: &Socket, local: SocketAddr, buffer_bytes: usize, peer: SocketAdd
     options::enlarge_buffers(&socket, buffer_bytes);
     options::ask_for_reports(&socket, local.is_ipv6())?;
     Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_for_one_peer_that_is_sent_much_in_a_row() {
+        let (direct, peer) = (Direct::new(true), |port| SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port));
+        let wish = |times, port| (0..times).for_each(|_| direct.wish(peer(port)));
+        wish(WISHES, 1);
+        assert!(!direct.is_wished(peer(1)), "the first one says to whom");
+        wish(1, 1);
+        assert!(direct.is_wished(peer(1)) && !direct.is_wished(peer(2)));
+        wish(1, 2);
+        wish(WISHES, 1);
+        assert!(!direct.is_wished(peer(1)) && !direct.is_wished(peer(2)), "others as well");
+    }
 }

@@ -32,6 +32,11 @@ impl InPlace {
         way == Way::Spliced && fits
     }
 
+    /// Whether `pages` could leave from where they lie, if their target had a socket.
+    pub(super) fn may_take(&self, pages: &InPages<'_>) -> bool {
+        Splice::takes(pages.bytes, pages.count > 1) && !self.splice.is_refused()
+    }
+
     /// Sends them by a connected socket. False if there is no such way.
     ///
     /// # Errors

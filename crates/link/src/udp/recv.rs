@@ -89,6 +89,9 @@ impl Udp {
                     calls += 1;
                     if batch.rhythm.note_run(from, more) {
                         self.begin_direct(batch, from, Mode::Flood, false);
+                    } else if self.direct.is_wished(from) {
+                        let joins = !batch.rhythm.are_singles();
+                        self.begin_direct(batch, from, Mode::Flood, joins);
                     }
                     if batch.rhythm.is_short_of_room() && self.direct.mode() == Mode::Off {
                         self.begin_wide(batch);
@@ -163,7 +166,10 @@ impl Udp {
                 self.direct.end(self.local);
             }
             Flood::GoesOn => {}
+            // who sends much there has it however packets come
+            Flood::Ebbed if self.direct.take_needed() => {}
             Flood::Ebbed => self.direct.set_mode(Mode::On),
+            Flood::Over if self.direct.joins() && self.direct.take_needed() => batch.rhythm.prolong_flood(),
             Flood::Over => self.direct.end(self.local),
         }
         Ok(count)

@@ -12,6 +12,8 @@ mod tests;
 const RUN: u32 = 32;
 /// Packets in a row from one peer, none of them joined with another, before that is a flood, which is worth one as well.
 const FLOOD: u32 = 256;
+/// Packets in a row from one peer, none of them joined with another, before the next ones are taken to come so as well.
+const SINGLES: u32 = 16;
 /// Lone packets in a row after which a socket that joins is left for one that does not.
 const UNJOINED: u32 = 256;
 /// Packets of a flood after which the shared socket shows whether they would be joined by now.
@@ -179,6 +181,11 @@ impl Rhythm {
         is_flood
     }
 
+    /// Whether the last packets of the partner were joined with no other.
+    pub(crate) fn are_singles(&self) -> bool {
+        self.singles >= SINGLES
+    }
+
     /// Whether it is time to read what hosts say, where that comes by sockets of others.
     #[inline]
     pub(crate) fn is_report_look_due(&mut self) -> bool {
@@ -236,6 +243,11 @@ impl Rhythm {
         } else {
             Flood::GoesOn
         }
+    }
+
+    /// The flood, or what is taken for one, goes on.
+    pub(crate) fn prolong_flood(&mut self) {
+        self.flood_left = FLOOD_MAX;
     }
 
     /// Whether it is time for a look at the shared socket, in a turn of a flood.

@@ -65,10 +65,17 @@ impl Udp {
 
     /// Sends packets without a copy, if their target has a socket, the system takes them, and a copy is not faster.
     fn send_in_place(&self, to: SocketAddr, pages: &InPages<'_>) -> bool {
+        if !self.direct.is_used() {
+            if self.in_place.may_take(pages) {
+                self.direct.wish(to);
+            }
+            return false;
+        }
         let mark = || Mark { nanos: monotonic_nanos(), bytes: self.counters.sent_bytes.get() };
         let cut_bytes = if pages.count > 1 { pages.size } else { 0 };
         let way = self.direct.cut_way_to(to, cut_bytes, || self.in_place.takes(pages, mark));
         let Some((socket, _held)) = way else { return false };
+        self.direct.note_needed();
         self.in_place.send(socket, pages).unwrap_or_else(|error| {
             // It is sent again, copied, whomever the error is about.
             self.may_belong_to_another(&error, None);

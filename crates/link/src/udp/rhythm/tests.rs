@@ -165,3 +165,25 @@ fn what_is_joined_may_be_alone_as_a_packet_may() {
     rhythm.note_empty(2);
     assert!(!rhythm.take_sparse(), "one behind the other");
 }
+
+/// Answers to a long stream, some of which are joined, or the data of one that comes the other way.
+#[test]
+fn what_came_joined_of_late_may_come_so_again() {
+    let mut rhythm = Rhythm::default();
+    (1..SINGLES).for_each(|_| assert!(!rhythm.note_run(peer(1), 1) && !rhythm.are_singles()));
+    rhythm.note_run(peer(1), 1);
+    assert!(rhythm.are_singles());
+    rhythm.note_run(peer(1), 2);
+    assert!(!rhythm.are_singles());
+}
+
+#[test]
+fn a_flood_may_be_prolonged_when_it_is_over() {
+    let mut rhythm = Rhythm::default();
+    rhythm.begin(Mode::Flood);
+    for _ in 0..3 {
+        assert_eq!(rhythm.note_flood(FLOOD_MAX as usize), Flood::Over);
+        rhythm.prolong_flood();
+        assert_eq!(rhythm.note_flood(2), Flood::GoesOn);
+    }
+}
