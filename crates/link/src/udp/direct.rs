@@ -126,6 +126,7 @@ impl Direct {
         mode: Mode,
         joins: bool,
     ) {
+        self.wishes.store(0, Ordering::Relaxed);
         let mut held = self.lock();
         let is_new = self.socket.get().is_none();
         let socket = self.socket.get_or_init(|| open(shared, local, buffer_bytes, peer).ok());
@@ -139,7 +140,6 @@ impl Direct {
             *held = Some(peer);
             self.set_mode(mode);
         }
-        self.wishes.store(0, Ordering::Relaxed);
     }
 
     /// Sends the peer back to the shared socket. What lies in this one is still to be read. Where the system does not let it go it
