@@ -26,16 +26,24 @@ impl Conversation {
         Self::open_with_buffers(Settings::default().socket_buffer_bytes)
     }
 
+    pub(crate) fn open_of(service: Service) -> Self {
+        let [here, there] = engines(Settings::default().socket_buffer_bytes);
+        Self::between_of(here, there, service)
+    }
+
     /// By sockets for which the kernel is asked to keep so many bytes.
     pub(crate) fn open_with_buffers(socket_buffer_bytes: usize) -> Self {
-        let bind = "127.0.0.1:0".parse().unwrap();
-        let settings = || Settings { bind, spin: Duration::ZERO, socket_buffer_bytes, ..Settings::default() };
-        Self::between(Engine::open(settings()).unwrap(), Engine::open(settings()).unwrap())
+        let [here, there] = engines(socket_buffer_bytes);
+        Self::between(here, there)
     }
 
     /// Established at both ends.
     pub(crate) fn between(here: Engine, there: Engine) -> Self {
-        let config = |engine: &Engine| Config::new(Service::Datagram, engine.mss());
+        Self::between_of(here, there, Service::Datagram)
+    }
+
+    fn between_of(here: Engine, there: Engine, service: Service) -> Self {
+        let config = |engine: &Engine| Config::new(service, engine.mss());
         let listening = there.listen(Some(Number::ECHO), config(&there), Gather::WhenBusy).unwrap();
         let target = Target { node: None, at: Some(there.underlay()), port: Number::ECHO };
         let asks = here.connect(target, None, config(&here), Gather::WhenBusy).unwrap();
@@ -44,4 +52,10 @@ impl Conversation {
         let answers = there.accept(&listening).unwrap();
         Self { here, asks, there, answers }
     }
+}
+
+fn engines(socket_buffer_bytes: usize) -> [Engine; 2] {
+    let bind = "127.0.0.1:0".parse().unwrap();
+    let settings = || Settings { bind, spin: Duration::ZERO, socket_buffer_bytes, ..Settings::default() };
+    [Engine::open(settings()).unwrap(), Engine::open(settings()).unwrap()]
 }

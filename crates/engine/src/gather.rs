@@ -7,7 +7,8 @@
 //!
 //! Of a large send on a busy stream the rest that is less than a batch waits likewise, for the next send to fill it: else
 //! each send would end in a packet that is not full, and after it no run of equal packets would fill a batch. It is not
-//! watched closely, as the next acknowledgement or nap of the service thread sends it.
+//! watched closely, as the next acknowledgement or nap of the service thread sends it. Nor is what gathers of a stream whose user
+//! asks for no delay: [CDP-COA-7] is about datagrams (decision 0096).
 //!
 //! What gathered leaves with the next send after the quantum, with the next receive or turn of the connection, with
 //! [`Engine::flush`](crate::Engine::flush), or by the service thread, which is called once per burst and then watches: the
@@ -160,7 +161,7 @@ pub(crate) fn has_room_for_part(live: &Live) -> bool {
 }
 
 impl Core {
-    /// Notes that messages gather at the slot, and calls the service thread once per burst.
+    /// Notes that what was sent gathers at the slot, and calls the service thread once per burst of messages.
     #[inline]
     pub(crate) fn note_gathering(&self, slot: &Arc<Slot>, live: &mut Live) {
         live.gathered = live.gathered.saturating_add(1);
@@ -169,6 +170,10 @@ impl Core {
         }
         let now = clock::now();
         let port = self.port(slot.home());
+        if slot.service() == Service::Stream && slot.gather == Gather::WhenBusy {
+            list(port, slot, now);
+            return;
+        }
         let watched = port.watches_gathering_until.swap((now + WATCH_TIME).as_nanos(), Ordering::Relaxed);
         list(port, slot, now);
         if watched < now.as_nanos() {
@@ -299,6 +304,21 @@ mod tests {
         asks.gathering_since.store(LISTED, Ordering::Relaxed);
         asks.note_owing();
         assert!(!asks.has_gathered(), "the list is for others to change");
+    }
+
+    /// A stream whose writes end in little more than a packet holds is not watched for that.
+    #[test]
+    fn what_gathers_of_a_stream_leaves_with_a_nap_and_messages_are_watched() {
+        for (service, is_watched) in [(Service::Stream, false), (Service::Datagram, true)] {
+            let Conversation { here, asks, .. } = Conversation::open_of(service);
+            let (core, port) = (here.core(), here.core().port(0));
+            let mut live = asks.lock();
+            live.is_gathering = false;
+            core.note_gathering(&asks, &mut live);
+            assert_eq!(is_watching(port, clock::now()), is_watched, "{service:?}");
+            // nobody sends it while it is held here
+            assert!(asks.has_gathered() && !port.gathering.lock().is_empty());
+        }
     }
 
     /// Connections that end while others keep a burst up are not kept for it.

@@ -13,7 +13,7 @@
 //! | `turn`, `lanes`, `pump`, `outbox` | packets in, packets out |
 //! | `reset`, `listening` | packets without a connection |
 //! | `slot`, `waiters`, `messages` | a connection's entry; who waits there; what its long messages take |
-//! | `port`, `progress`, `service`, `attendance`, `gather` | who makes progress, and when |
+//! | `port`, `progress`, `service`, `deference`, `attendance`, `gather` | who makes progress, and when |
 //! | `table`, `wheel` | look-up, timers |
 //! | `directory`, `budget`, `quiet`, `counters`, `stats`, `control` | names, limits, counters |
 //!
@@ -41,6 +41,7 @@ pub mod control;
 mod conversation;
 mod core;
 mod counters;
+mod deference;
 mod directory;
 mod engine;
 mod fiber;

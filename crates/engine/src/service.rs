@@ -10,7 +10,8 @@
 //! Who waits for a descriptor, or as a task, runs no turns while he waits, so the service thread leads for him, and dozes through floods
 //! as threads do that wait in a call. Where his loop of events attends the port (see `attendance`) it leaves conversations to that.
 //!
-//! While messages gather for common packets (see `gather`) its naps are short, so that the last ones leave in time.
+//! While messages gather for common packets (see `gather`) its naps are short, so that the last ones leave in time. Where users send much
+//! for long it does not take the processor from them (see `deference`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,6 +22,7 @@ use weft_sync::Parker;
 
 use crate::clock;
 use crate::core::Core;
+use crate::deference::Deference;
 use crate::gather::{is_watching, next_look, watch_nap};
 use crate::port::{LEADERS_PAUSE, Port, Service};
 use crate::progress::poll_again;
@@ -41,15 +43,17 @@ const LONG_TURN: Duration = Duration::from_micros(200);
 pub(crate) fn serve(core: &Arc<Core>, index: usize) {
     let port = core.port(index);
     let parker = Parker::new();
+    let mut deference = Deference::of_this_thread();
     port.set_service_waker(parker.unparker());
     while !core.is_stopping.load(Ordering::SeqCst) {
         let now = clock::now();
         core.flush_gathered(port, now);
+        deference.look(port, now);
         if is_user_present(port, now) {
             port.fill_lead(now);
             nap(port, &parker, now);
-        } else if !lead(core, port) {
-            stand_by(port, &parker, now);
+        } else if !lead(core, port, &mut deference) {
+            stand_by(port, &parker, &mut deference, now);
         }
     }
 }
@@ -78,7 +82,7 @@ fn nap(port: &Port, parker: &Parker, now: Instant) {
 
 /// Leads until a user thread wants to, or runs turns itself. False if somebody else leads. Where a loop of the user's attends the
 /// port, and what comes wakes that one again and again, it sees to the timers alone.
-fn lead(core: &Arc<Core>, port: &Port) -> bool {
+fn lead(core: &Arc<Core>, port: &Port, deference: &mut Deference) -> bool {
     let Some(lead) = port.try_lead() else { return false };
     port.set_service(Service::Leading);
     let (mut heard_at, mut is_left_to_loop, mut kept_out) = (None, false, 0);
@@ -91,6 +95,7 @@ fn lead(core: &Arc<Core>, port: &Port) -> bool {
             port.inflow.note_doze_for_others(begin, port.inflow.packets() - before, now);
         }
         core.flush_gathered(port, now);
+        deference.look(port, now);
         let is_done =
             port.take_lead_wanted() || is_user_present(port, now) || core.is_stopping.load(Ordering::SeqCst);
         if is_done {
@@ -105,7 +110,8 @@ fn lead(core: &Arc<Core>, port: &Port) -> bool {
             }
             continue;
         }
-        let (look, is_stopping) = (next_look(port, now), || core.is_stopping.load(Ordering::SeqCst));
+        let look = deference.sleep_until(next_look(port, now), now);
+        let is_stopping = || core.is_stopping.load(Ordering::SeqCst);
         core.settle_timers(port, now);
         is_left_to_loop &= port.is_attended() && is_user_busy(port, now);
         if is_left_to_loop {
@@ -130,7 +136,7 @@ fn lead(core: &Arc<Core>, port: &Port) -> bool {
 }
 
 /// Somebody else leads: naps, and after a while sleeps until that one leaves.
-fn stand_by(port: &Port, parker: &Parker, now: Instant) {
+fn stand_by(port: &Port, parker: &Parker, deference: &mut Deference, now: Instant) {
     if now - user_turn_at(port) < DEEP_AFTER {
         nap(port, parker, now);
         return;
@@ -139,6 +145,7 @@ fn stand_by(port: &Port, parker: &Parker, now: Instant) {
     if next_look(port, now).is_some() {
         nap(port, parker, now);
     } else if port.is_led() {
+        deference.end();
         parker.park();
     }
     port.set_service(Service::Napping);

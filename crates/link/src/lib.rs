@@ -33,6 +33,7 @@ mod link;
 pub mod loopback;
 pub mod packet;
 pub mod pcap;
+mod preemption;
 pub mod probe;
 mod recv_batch;
 mod send_batch;
@@ -53,6 +54,7 @@ pub use link::{Encapsulation, LONE_BYTES, Link, LinkInfo, LinkStats, POLL_FDS, P
 pub use loopback::{Endpoint, Hub};
 pub use packet::{Ethernet, EthernetOptions, Mac, ParseMacError, UnderlayText};
 pub use pcap::Pcap;
+pub use preemption::Preemption;
 pub use recv_batch::{BUDGET_PACKETS, COPYBREAK_BYTES, Placed, REGION_BYTES, Received, RecvBatch, Refusal};
 pub use send_batch::{Frame, GROUP_BYTES_MAX, INLINE_BYTES, SendBatch};
 pub use trace::Trace;

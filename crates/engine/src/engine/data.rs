@@ -77,7 +77,9 @@ impl Engine {
         live.stay();
         let now = clock::now();
         if !is_brief {
-            core.port(slot.home()).note_back(now);
+            let port = core.port(slot.home());
+            port.note_much_sent(now);
+            port.note_back(now);
         }
         let cork = gather::cork(slot, &live, now);
         live.set_cork(cork);

@@ -100,6 +100,7 @@ impl Rest<'_> {
         let most = part(&live.connection);
         self.sent += live.connection.send_rest(&self.message[self.sent..], most);
         let (port, now) = self.engine.see_to(self.slot, live, now);
+        port.note_much_sent(now);
         if self.slot.look().connection.is_held_back() {
             port.note_left(now);
         }
