@@ -308,7 +308,7 @@ mod tests {
 
     /// A stream whose writes end in little more than a packet holds is not watched for that.
     #[test]
-    fn what_gathers_of_a_stream_leaves_with_a_nap_and_messages_are_watched() {
+    fn what_gathers_of_a_stream_is_not_watched_and_messages_are() {
         for (service, is_watched) in [(Service::Stream, false), (Service::Datagram, true)] {
             let Conversation { here, asks, .. } = Conversation::open_of(service);
             let (core, port) = (here.core(), here.core().port(0));
