@@ -314,8 +314,9 @@ mod tests {
             let (core, port) = (here.core(), here.core().port(0));
             let mut live = asks.lock();
             live.is_gathering = false;
+            let before = clock::now();
             core.note_gathering(&asks, &mut live);
-            assert_eq!(is_watching(port, clock::now()), is_watched, "{service:?}");
+            assert_eq!(is_watching(port, before), is_watched, "{service:?}");
             // nobody sends it while it is held here
             assert!(asks.has_gathered() && !port.gathering.lock().is_empty());
         }

@@ -4,15 +4,12 @@
 #[allow(dead_code, reason = "each test file uses its part")]
 mod common;
 
-use std::fs;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{fs, thread};
 
-use common::Pair;
+use common::{Pair, wait_until};
 use weft_socket::Options;
-
-/// For so long at most either is waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// As of `sched(7)`.
 const SCHED_OTHER: &str = "0";
@@ -31,18 +28,6 @@ fn policies() -> Vec<String> {
     services.collect()
 }
 
-/// Whether that is so of the policies before long.
-fn come_to(is_so: impl Fn(&[String]) -> bool, mut meanwhile: impl FnMut()) -> bool {
-    let began = Instant::now();
-    while began.elapsed() < PATIENCE {
-        meanwhile();
-        if is_so(&policies()) {
-            return true;
-        }
-    }
-    false
-}
-
 #[test]
 fn a_service_thread_gives_way_to_who_streams() {
     let Pair { accepted, connected, .. } = &Pair::over_udp(&Options::stream());
@@ -50,24 +35,26 @@ fn a_service_thread_gives_way_to_who_streams() {
         eprintln!("SKIPPED: the threads of this process have a policy of their own, which stays");
         return;
     }
+    let is_over = &AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             let mut buffer = vec![0; 256 << 10];
             while accepted.recv(&mut buffer).is_ok_and(|len| len > 0) {}
             accepted.close_start();
         });
-        let bytes = vec![7; 128 << 10];
-        let stream = || {
-            let until = Instant::now() + Duration::from_millis(10);
-            while Instant::now() < until {
-                connected.send(&bytes).unwrap();
+        let sender = scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                connected.send(&[7; 128 << 10]).unwrap();
             }
-        };
-        let gives_way = come_to(|all| all.iter().any(|policy| policy == SCHED_BATCH), stream);
-        assert!(gives_way, "{:?}", policies());
-        let rest = || thread::sleep(Duration::from_millis(5));
-        let is_over = come_to(|all| all.iter().all(|policy| policy == SCHED_OTHER), rest);
-        assert!(is_over, "{:?}", policies());
+        });
+        let has_given_way = (0..10_000).any(|_| {
+            thread::sleep(Duration::from_millis(1));
+            policies().iter().any(|policy| policy == SCHED_BATCH)
+        });
+        is_over.store(true, Ordering::Relaxed);
+        sender.join().unwrap();
+        assert!(has_given_way, "{:?}", policies());
+        wait_until("all are as urgent as before", || policies().iter().all(|policy| policy == SCHED_OTHER));
         connected.close().unwrap();
     });
 }

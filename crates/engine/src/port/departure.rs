@@ -21,8 +21,6 @@ pub(super) struct Departure {
     left_at: AtomicU64,
     /// The last one was back soon.
     is_brief: AtomicBool,
-    /// When a user thread sent much, in nanoseconds.
-    much_sent_at: AtomicU64,
 }
 
 impl Port {
@@ -37,17 +35,6 @@ impl Port {
         if before == 0 && !departure.is_brief.load(Ordering::Relaxed) && self.service_is(Service::Napping) {
             self.call_service();
         }
-    }
-
-    /// A user thread sends much.
-    #[inline]
-    pub(crate) fn note_much_sent(&self, now: Instant) {
-        self.departure.much_sent_at.store(now.as_nanos(), Ordering::Relaxed);
-    }
-
-    /// When one did last.
-    pub(crate) fn much_sent_at(&self) -> Instant {
-        Instant::from_nanos(self.departure.much_sent_at.load(Ordering::Relaxed))
     }
 
     /// A user thread sends much, or waits: whoever left is back, or not needed.

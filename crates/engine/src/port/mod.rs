@@ -119,6 +119,8 @@ pub(crate) struct Port {
     pub(crate) is_watched: AtomicBool,
     /// When a user thread last ran a turn, in nanoseconds.
     pub(crate) user_turn_at: AtomicU64,
+    /// When one last sent much, in nanoseconds: see `deference`.
+    pub(crate) much_sent_at: AtomicU64,
     /// The same, or 0 if a thread has fallen asleep since: the leader may have to take over.
     served_at: AtomicU64,
     /// Until when leaders stay at the link, as others have been seen not to serve it, in nanoseconds.
@@ -177,6 +179,7 @@ impl Port {
             service_waker: SpinLock::default(),
             is_watched: AtomicBool::new(false),
             user_turn_at: AtomicU64::new(0),
+            much_sent_at: AtomicU64::new(0),
             served_at: AtomicU64::new(0),
             distrusted_until: AtomicU64::new(0),
             is_napping: AtomicBool::new(false),
