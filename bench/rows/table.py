@@ -4,6 +4,9 @@ import statistics
 
 from . import cores
 
+# The contender whose ratio to each of the others is told.
+OURS = "weft"
+
 
 def spread(values, form):
     low, middle, high = min(values), statistics.median(values), max(values)
@@ -23,8 +26,14 @@ def of_metric(chosen, field):
             if item.get("values", {}).get(field) is not None}
 
 
+def ratio(of, name, other):
+    """The ratios of one contender to another, round by round, as median (min to max); nothing of what did not take turns with it."""
+    ratios = [value / of[other, at] for (who, at), value in of.items() if who == name and of.get((other, at))]
+    return spread(ratios, lambda x: f"{x:.2f}") if ratios else ""
+
+
 def lines(row, chosen):
-    """A line for every contender and metric: value, and ratio to the row's reference, as median (min to max)."""
+    """A line for every contender and metric: value, ratio to the row's reference, and Weft's to it, as median (min to max)."""
     names = [name for name in row.contenders if any(item["contender"] == name for item in chosen)]
     for field, unit in row.metrics:
         of = of_metric(chosen, field)
@@ -33,11 +42,12 @@ def lines(row, chosen):
             if not values:
                 # What a contender has no such value of, such as the processor time of a borrowed program, has no line.
                 if not any("values" in item for item in chosen if item["contender"] == name):
-                    yield f"| {row.name} | {name} | failed | | 0 |"
+                    yield f"| {row.name} | {name} | failed | | | 0 |"
                 continue
-            ratios = [value / of[row.reference, at] for at, value in values.items() if of.get((row.reference, at))]
-            ratio = f"{spread(ratios, lambda x: f'{x:.2f}')} of {row.reference}" if ratios else ""
-            yield f"| {row.name} | {name} | {spread(list(values.values()), amount)} {unit} | {ratio} | {len(values)} |"
+            to_reference = ratio(of, name, row.reference)
+            told = f"{to_reference} of {row.reference}" if to_reference else ""
+            ours = "" if name == OURS else ratio(of, OURS, name)
+            yield f"| {row.name} | {name} | {spread(list(values.values()), amount)} {unit} | {told} | {ours} | {len(values)} |"
 
 
 def fit(row, chosen):
@@ -68,8 +78,8 @@ def show(results, rows, wires):
         if not chosen:
             continue
         print(f"\n### {wire.title}\n")
-        print("| row | contender | value: median (min to max) | ratio to the reference | rounds |")
-        print("|--|--|--|--|--|")
+        print("| row | contender | value: median (min to max) | ratio to the reference | Weft's to this contender's | rounds |")
+        print("|--|--|--|--|--|--|")
         fits = []
         for row in (row for row in rows if name in row.on):
             own = [item for item in chosen if item["row"] == row.name]

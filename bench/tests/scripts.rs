@@ -134,13 +134,32 @@ assert tried(50, 330, 50, again=0) == [('a', 0, True), ('b', 0, True)]
 assert tried(None, None, None) == [('a', 0, False), ('b', 0, False)]
 print(said(Seen(50, 330, 330, 330, 320, 340).measure(round_of)), said([]))
 ";
-    let mut python = Command::new("python3");
-    python.args(["-B", "-c", program]).env("PYTHONPATH", env!("CARGO_MANIFEST_DIR"));
-    let Ok(output) = python.output() else {
+    let Some(output) = by_python(program) else {
         return weft_skip::skipped!("python3 is not there, by which `compare` runs");
     };
     let expected = "A cache line takes 320 to 340 ns from one core to the other and back, in the median 330. \
                     The cores moved meanwhile: 1 of 2 rounds were measured anew. None\n";
+    assert_eq!(text(&output.stdout), expected, "{output:?}");
+}
+
+#[test]
+fn each_contender_s_ratio_to_ours_is_that_of_the_same_rounds() {
+    let program = r"
+from rows import Row
+from rows.table import lines
+row = Row('bulk', [], [('gbit_per_s', 'Gbit/s')], 'tcp', {'tcp': None, 'quinn': None, 'weft': None})
+def result(name, at, value): return {'contender': name, 'round': at, 'values': {'gbit_per_s': value}}
+seen = {'tcp': [10, 20, 40], 'quinn': [4, 4], 'weft': [20, 20, 20]}
+for line in lines(row, [result(name, at, value) for name in seen for at, value in enumerate(seen[name])]): print(line)
+";
+    let Some(output) = by_python(program) else {
+        return weft_skip::skipped!("python3 is not there, by which `compare` runs");
+    };
+    let expected = "\
+| bulk | tcp | 20.00 (10.00 to 40.00) Gbit/s | 1.00 (1.00 to 1.00) of tcp | 1.00 (0.50 to 2.00) | 3 |
+| bulk | quinn | 4.00 (4.00 to 4.00) Gbit/s | 0.30 (0.20 to 0.40) of tcp | 5.00 (5.00 to 5.00) | 2 |
+| bulk | weft | 20.00 (20.00 to 20.00) Gbit/s | 1.00 (0.50 to 2.00) of tcp |  | 3 |
+";
     assert_eq!(text(&output.stdout), expected, "{output:?}");
 }
 
@@ -173,6 +192,13 @@ mod helpers {
 
     pub(super) fn run(name: &str, arguments: &[&str]) -> Output {
         script(name).args(arguments).output().unwrap()
+    }
+
+    /// What a program prints that uses the rows; nothing where there is no python3.
+    pub(super) fn by_python(program: &str) -> Option<Output> {
+        let mut python = Command::new("python3");
+        python.args(["-B", "-c", program]).env("PYTHONPATH", env!("CARGO_MANIFEST_DIR"));
+        python.output().ok()
     }
 
     pub(super) fn text(bytes: &[u8]) -> String {
