@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use weft_base::{Address, Instant, Service};
-use weft_proto::{Config, Listener, Secret, Verdict};
+use weft_proto::{Config, Listener, PeerWindow, Secret, Verdict};
 use weft_sync::Mutex;
 use weft_wire::Packet;
 
@@ -13,7 +13,6 @@ use crate::gather::Gather;
 use crate::random;
 use crate::slot::Slot;
 use crate::waiters::{Interest, Waiters, Wake};
-use crate::window::Window;
 
 /// A listener's place in the engine.
 ///
@@ -91,12 +90,12 @@ impl Listening {
         packet: &Packet,
         secret: Secret,
         slots_max: u32,
-        near: Option<Window>,
+        near: Option<PeerWindow>,
         head: &mut Vec<u8>,
     ) -> Verdict {
         let mut machine = self.machine.lock();
         machine.set_receive_slots(slots_max);
-        machine.set_near(near.map(|near| (near.link_mss, near.slots)));
+        machine.set_near(near);
         // [CDP-CKE-3] the key is replaced at least once an hour
         if machine.wants_key(now)
             && let Ok(key) = key()

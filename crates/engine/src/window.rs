@@ -1,26 +1,21 @@
 //! What a connection gets: how large its packets may be, and how many of them its window has.
 //!
-//! Peers on this host are reached by an interface that carries more than others (decision 0045), and for certain (decision 0068).
-//! Packets of that size are for connections that fill packets, and their windows take no more memory than others.
+//! Peers on this host are reached by an interface that carries more than others (decision 0045), and for certain (decision 0068); peers on
+//! one of several networks maybe too (decision 0097). Packets of that size are for connections that fill packets. Within the host their
+//! windows take no more memory than over an Ethernet.
 
 use std::net::SocketAddr;
 
 use weft_base::limits::{MSS_MIN, RECEIVE_SLOTS_MIN};
 use weft_base::{NodeId, Service};
-use weft_proto::Config;
+use weft_link::PeerMss;
+use weft_proto::{Config, PeerWindow};
 
 use crate::core::Core;
 use crate::directory::Way;
 
 /// What an Ethernet with an MTU of 1,500 carries: windows within a host take as much memory as with packets of this size (decision 0093).
 const USUAL_MSS: u16 = 1_444;
-
-/// Data segments of up to so many bytes, and at most so many receive slots.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Window {
-    pub(crate) link_mss: u16,
-    pub(crate) slots: u32,
-}
 
 impl Core {
     /// The largest data segment that all links carry everywhere, in bytes.
@@ -37,11 +32,11 @@ impl Core {
         }
     }
 
-    /// What a connection with these settings gets if its packets go straight to `to`, on one link with us; `None` if it gets no more than
-    /// others.
-    pub(crate) fn near_window(&self, to: SocketAddr, wanted: &Config) -> Option<Window> {
+    /// What a connection with these settings gets if its packets go straight to `to`; `None` if it gets what others get.
+    pub(crate) fn peer_window(&self, to: SocketAddr, wanted: &Config) -> Option<PeerWindow> {
         let everywhere = self.mss();
-        let there = self.ports.iter().map(|port| port.link.mss_to(to)).min()??.min(wanted.link_mss);
+        let PeerMss { bytes, is_one_link } = self.ports.iter().map(|port| port.link.mss_to(to)).min()??;
+        let there = bytes.min(wanted.link_mss);
         let is_more = there > everywhere;
         if is_more
             && (!fills_packets(wanted)
@@ -50,13 +45,17 @@ impl Core {
         {
             return None;
         }
-        let usual = u64::from(everywhere.min(USUAL_MSS));
-        let slots = u64::from(wanted.receive_slots) * usual / u64::from(there).max(usual);
-        let slots = u32::try_from(slots).unwrap_or(u32::MAX).max(RECEIVE_SLOTS_MIN);
-        let slots = if fills_packets(wanted) { slots } else { wanted.receive_slots };
         let most = wanted.receive_slots.min(self.budget.slots_max(there.into()));
-        Some(Window { link_mss: there, slots: slots.min(most) })
+        let slots =
+            if is_one_link && fills_packets(wanted) { slots_within_host(wanted, there) } else { most };
+        Some(PeerWindow { link_mss: there, is_one_link, receive_slots: slots.min(most) })
     }
+}
+
+/// As many slots of `mss` bytes as take the memory that those of an Ethernet take.
+fn slots_within_host(wanted: &Config, mss: u16) -> u32 {
+    let slots = u64::from(wanted.receive_slots) * u64::from(USUAL_MSS) / u64::from(mss.max(USUAL_MSS));
+    u32::try_from(slots).unwrap_or(u32::MAX).max(RECEIVE_SLOTS_MIN)
 }
 
 /// Where messages do not share packets a window is so many messages, whatever their size.
@@ -82,14 +81,14 @@ mod tests {
             let engine =
                 Engine::open(Settings { bind: bind.parse().unwrap(), ..Settings::default() }).unwrap();
             let wanted = |service| Config::new(service, u16::MAX);
-            let near = |wanted: &Config| engine.core().near_window("127.0.0.1:9".parse().unwrap(), wanted);
+            let near = |wanted: &Config| engine.core().peer_window("127.0.0.1:9".parse().unwrap(), wanted);
             let stream = near(&wanted(Service::Stream)).unwrap();
             assert!(stream.link_mss > 60_000, "{} bytes at {bind}", stream.link_mss);
-            assert!((16..=22).contains(&stream.slots), "{} packets at {bind}", stream.slots);
+            assert!((16..=22).contains(&stream.receive_slots), "{} packets at {bind}", stream.receive_slots);
             let few = near(&Config { receive_slots: 4, ..wanted(Service::Stream) }).unwrap();
-            assert_eq!(few.slots, 4, "no more than were wanted");
+            assert_eq!(few.receive_slots, 4, "no more than were wanted");
             let apart = near(&Config { coalesce: false, ..wanted(Service::Datagram) });
-            let is_shared_by_none = apart.is_none_or(|apart| apart.slots > 22);
+            let is_shared_by_none = apart.is_none_or(|apart| apart.receive_slots > 22);
             assert!(is_shared_by_none, "where a message has a packet to itself a window is so many messages");
         }
     }

@@ -77,7 +77,7 @@ pub(crate) fn control_socket() -> io::Result<OwnedFd> {
 }
 
 /// The largest packet of the interface `name`, in bytes.
-fn mtu(name: &CStr, probe: &OwnedFd) -> Option<u32> {
+pub(crate) fn mtu(name: &CStr, probe: &OwnedFd) -> Option<u32> {
     let mut request = request(name)?;
     // SAFETY: the request lives and is of the type that this question needs.
     if unsafe { libc::ioctl(probe.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request) } != 0 {

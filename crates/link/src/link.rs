@@ -80,9 +80,9 @@ pub trait Link: Send + Sync {
     /// What the device is. May ask the kernel; not for the packet path.
     fn info(&self) -> LinkInfo;
 
-    /// The largest data segment of a packet to `peer`, in bytes, where nothing lies between that might carry less: this is known
-    /// to arrive. It is not less than [`LinkInfo::mss`]. Asked for each packet that may open a connection.
-    fn mss_to(&self, _peer: SocketAddr) -> Option<u16> {
+    /// The largest data segment of a packet to `peer`, where that is known to be more than [`LinkInfo::mss`], or to arrive for certain.
+    /// Asked for each packet that may open a connection.
+    fn mss_to(&self, _peer: SocketAddr) -> Option<PeerMss> {
         None
     }
 
@@ -156,12 +156,22 @@ pub enum Encapsulation {
     Simulated,
 }
 
+/// The largest data segment of a packet to one peer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct PeerMss {
+    /// Its bytes, at least [`LinkInfo::mss`].
+    pub bytes: u16,
+    /// Whether nothing lies between that might carry less: such packets are known to arrive. Otherwise it is what the interface towards the
+    /// peer carries.
+    pub is_one_link: bool,
+}
+
 /// What a device is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkInfo {
     /// A word for people: `udp`, `loopback`, or `fault(udp)` for a wrapped one.
     pub name: String,
-    /// The largest data segment that fits one packet, in bytes, for the MSS option.
+    /// The largest data segment that fits one packet to any peer, in bytes, for the MSS option.
     pub mss: u16,
     /// The largest packet of the underlay with the underlay's headers, in bytes.
     pub mtu: u32,
@@ -224,7 +234,7 @@ pub struct LinkStats {
 /// by none of them. `all` has those too that a link with an alarm of its own answers itself.
 macro_rules! pass_on {
     ($self:ident => $inner:expr) => {
-        fn mss_to(&$self, peer: std::net::SocketAddr) -> Option<u16> {
+        fn mss_to(&$self, peer: std::net::SocketAddr) -> Option<$crate::PeerMss> {
             $inner.mss_to(peer)
         }
 

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use bytes::Bytes;
-use weft_link::{Interest, Link, RecvBatch, SendBatch, Trace, Udp, UdpOptions, wait, wait_for};
+use weft_link::{Interest, Link, PeerMss, RecvBatch, SendBatch, Trace, Udp, UdpOptions, wait, wait_for};
 
 use ends::{End, ping_pong};
 use helpers::*;
@@ -37,18 +37,45 @@ fn peers_on_this_host_are_sent_more_than_its_network_carries() {
         for home in ["0.0.0.0:0", "203.0.113.5:0"] {
             let link = Trace::new(udp(home, 1 << 20), io::sink());
             assert_eq!(link.info().mss, 1444, "{home}");
-            assert_eq!((to(&link, "127.0.0.1"), to(&link, "203.0.113.5")), (Some(65_479), Some(65_479)));
+            let within = Some(PeerMss { bytes: 65_479, is_one_link: true });
+            assert_eq!((to(&link, "127.0.0.1"), to(&link, "203.0.113.5")), (within, within));
             assert_eq!(to(&link, "203.0.113.6"), None);
         }
         let home = udp("127.0.0.1:0", 1 << 20);
-        assert_eq!(
-            (home.info().mss, to(&home, "127.0.0.1")),
-            (65_479, Some(65_479)),
-            "no more than everywhere"
-        );
+        let within = Some(PeerMss { bytes: home.info().mss, is_one_link: true });
+        assert_eq!(to(&home, "127.0.0.1"), within, "no more than everywhere");
         let options = UdpOptions { mtu: Some(1_500), ..UdpOptions::default() };
         let told = Udp::bind_with("0.0.0.0:0".parse().unwrap(), &options).unwrap();
         assert_eq!(to(&told, "127.0.0.1"), None, "an MTU that was asked for holds for all");
+    });
+}
+
+/// On several networks a peer is sent what the interface towards it carries, if that is more than all carry.
+#[test]
+fn peers_on_a_network_of_jumbo_frames_are_sent_more_than_others() {
+    let setup = [
+        "ip link add data0 mtu 9000 type veth peer name data1",
+        "ip addr add 203.0.113.5/24 dev data0",
+        "ip addr add 2001:db8:1::5/64 dev data0 nodad",
+        "ip link add mgmt0 mtu 1500 type veth peer name mgmt1",
+        "ip addr add 198.51.100.5/24 dev mgmt0",
+        "ip link set data0 up",
+        "ip link set data1 up",
+        "ip link set mgmt0 up",
+        "ip route add 192.0.2.0/24 via 203.0.113.1",
+        "ip route add default via 198.51.100.1",
+    ];
+    in_namespace(&setup, || {
+        let to = |link: &dyn Link, ip: &str| link.mss_to(SocketAddr::new(ip.parse().unwrap(), 9));
+        let jumbo = |bytes| Some(PeerMss { bytes, is_one_link: false });
+        let link = Trace::new(udp("0.0.0.0:0", 1 << 20), io::sink());
+        assert_eq!(link.info().mss, 1444);
+        assert_eq!((to(&link, "203.0.113.6"), to(&link, "192.0.2.7")), (jumbo(8_944), jumbo(8_944)));
+        assert_eq!((to(&link, "198.51.100.6"), to(&link, "8.8.8.8")), (None, None));
+        let link = udp("[::]:0", 1 << 20);
+        assert_eq!((to(&link, "2001:db8:1::6"), to(&link, "2001:db8:2::6")), (jumbo(8_924), None));
+        let link = udp("203.0.113.5:0", 1 << 20);
+        assert_eq!((link.info().mss, to(&link, "198.51.100.6")), (8_944, None), "it has one network");
     });
 }
 

@@ -23,6 +23,15 @@ impl Default for KeepAlive {
     }
 }
 
+/// How much a connection takes of packets, where that depends on its peer: the members of [`Config`] of these names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "they are told there")]
+pub struct PeerWindow {
+    pub link_mss: u16,
+    pub is_one_link: bool,
+    pub receive_slots: u32,
+}
+
 /// Settings of one connection or listener; the defaults are those of sections 12 and 13 of the specification.
 ///
 /// A connection keeps a reference to them, so that many with the same settings share one.
@@ -117,6 +126,19 @@ impl Config {
             embryos_max: limits::EMBRYOS_MAX,
             accept_limit: 128,
         }
+    }
+
+    /// What of these depends on the peer.
+    #[must_use]
+    pub fn window(&self) -> PeerWindow {
+        let Self { link_mss, is_one_link, receive_slots, .. } = *self;
+        PeerWindow { link_mss, is_one_link, receive_slots }
+    }
+
+    /// Gives it what a peer gets.
+    pub fn set_window(&mut self, window: PeerWindow) {
+        let PeerWindow { link_mss, is_one_link, receive_slots } = window;
+        (self.link_mss, self.is_one_link, self.receive_slots) = (link_mss, is_one_link, receive_slots);
     }
 }
 

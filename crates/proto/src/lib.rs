@@ -71,7 +71,7 @@ pub mod rate;
 pub mod rtt;
 
 pub use close::CloseResult;
-pub use config::{Config, KeepAlive, Secret};
+pub use config::{Config, KeepAlive, PeerWindow, Secret};
 pub use connection::{Connection, Event, INLINE_BYTES, PLACED_BYTES_MIN, Transmit};
 pub use error::{Errno, Error, RecvError, SendError, Waited};
 pub use inbox::Received;

@@ -6,7 +6,7 @@ use weft_base::{Instant, limits};
 use weft_wire::emit::emit_control;
 use weft_wire::{Emit, Header, Kind, Packet, Reason, Tlvs};
 
-use crate::config::{Config, Secret};
+use crate::config::{Config, PeerWindow, Secret};
 use crate::connection::Connection;
 use crate::cookie::{self, CookieKeys};
 use crate::open;
@@ -82,17 +82,16 @@ impl Listener {
         slots
     }
 
-    /// The next SYN is of a peer on one link with us, which carries data segments of so many bytes, whatever the settings say; the
-    /// connection that is made for it gets them, and so many receive slots. `None`: the next SYN is of one like all others.
+    /// The next SYN is of a peer whom the connection that is made for it gives `near`, whatever the settings say. `None`: it is of one like
+    /// all others.
     ///
     /// What is made of a cookie gets what the settings say: its SYN|ACK has told that, and nothing is kept of whom.
-    pub fn set_near(&mut self, near: Option<(u16, u32)>) {
+    pub fn set_near(&mut self, near: Option<PeerWindow>) {
         self.is_near = near.is_some();
-        if let Some((link_mss, slots)) = near
-            && (self.near.link_mss, self.near.receive_slots, self.near.is_one_link) != (link_mss, slots, true)
+        if let Some(near) = near
+            && self.near.window() != near
         {
-            let near = Arc::make_mut(&mut self.near);
-            (near.link_mss, near.receive_slots, near.is_one_link) = (link_mss, slots, true);
+            Arc::make_mut(&mut self.near).set_window(near);
         }
     }
 

@@ -12,7 +12,7 @@ use std::thread;
 
 use common::{Pair, loopback, on, pattern, read_exactly};
 use weft_socket::link::{
-    Endpoint, Hub, Link, LinkInfo, LinkStats, PollFds, RecvBatch, SendBatch, Udp, UdpOptions,
+    Endpoint, Hub, Link, LinkInfo, LinkStats, PeerMss, PollFds, RecvBatch, SendBatch, Udp, UdpOptions,
 };
 use weft_socket::{Node, Options};
 
@@ -100,7 +100,7 @@ impl Link for OfSize {
         self.udp.send(batch)
     }
 
-    fn mss_to(&self, peer: SocketAddr) -> Option<u16> {
+    fn mss_to(&self, peer: SocketAddr) -> Option<PeerMss> {
         if self.are_small { None } else { self.udp.mss_to(peer) }
     }
 

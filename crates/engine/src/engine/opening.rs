@@ -21,7 +21,6 @@ use crate::runner::Runner;
 use crate::slot::Slot;
 use crate::table::InsertError;
 use crate::waiters::Interest;
-use crate::window::Window;
 
 /// Where a connect goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,13 +89,11 @@ impl Engine {
         let remote = Address { node, port: target.port };
         let home = self.core.port_to(node);
         let near = match &way {
-            Way::Direct(at) => self.core.near_window(*at, &config),
+            Way::Direct(at) => self.core.peer_window(*at, &config),
             Way::Side(_) => None,
         };
         match near {
-            Some(Window { link_mss, slots }) => {
-                (config.link_mss, config.receive_slots, config.is_one_link) = (link_mss, slots, true);
-            }
+            Some(window) => config.set_window(window),
             None => config.link_mss = config.link_mss.min(self.core.mss()),
         }
         let packet_bytes = usize::from(config.link_mss);

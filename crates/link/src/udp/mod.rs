@@ -36,7 +36,8 @@ use socket2::Socket;
 use crate::counters::Counters;
 use crate::interface::{self, Interface, OwnHost};
 use crate::link::HEADER_BYTES;
-use crate::{Encapsulation, Link, LinkInfo, LinkStats, PollFds, RecvBatch, SendBatch, sockopt};
+use crate::routes::Routes;
+use crate::{Encapsulation, Link, LinkInfo, LinkStats, PeerMss, PollFds, RecvBatch, SendBatch, sockopt};
 use basins::Basins;
 pub(crate) use basins::Stripe;
 pub(crate) use course::Course;
@@ -111,6 +112,8 @@ pub struct Udp {
     mtu: u32,
     /// Peers on this host take larger packets than others, unless an MTU was asked for.
     own_host: Option<OwnHost>,
+    /// And so do those that an interface leads to which carries more than others.
+    routes: Option<Routes>,
     /// How many packets leave as one, for the kernel to cut: 1 for good when it refuses to.
     group_max: AtomicUsize,
     gro: bool,
@@ -207,6 +210,7 @@ impl Udp {
             local,
             mtu,
             own_host: if wanted.mtu.is_none() { OwnHost::look() } else { None },
+            routes: if wanted.mtu.is_none() { Routes::look(&interfaces) } else { None },
             group_max: AtomicUsize::new(if gso { group_max(&interfaces) } else { 1 }),
             gro,
             group: None,
@@ -279,10 +283,15 @@ impl Link for Udp {
         }
     }
 
-    fn mss_to(&self, peer: SocketAddr) -> Option<u16> {
-        let host = self.own_host.as_ref()?;
-        let mtu = host.mtu.min(MTU_MAX);
-        (mtu >= self.mtu && host.has(peer.ip())).then(|| self.mss(mtu))
+    fn mss_to(&self, peer: SocketAddr) -> Option<PeerMss> {
+        let of = |mtu: u32, is_one_link| PeerMss { bytes: self.mss(mtu.min(MTU_MAX)), is_one_link };
+        if let Some(host) = &self.own_host
+            && host.has(peer.ip())
+        {
+            return (host.mtu.min(MTU_MAX) >= self.mtu).then(|| of(host.mtu, true));
+        }
+        let mtu = self.routes.as_ref()?.mtu_to(peer.ip())?;
+        (mtu > self.mtu).then(|| of(mtu, false))
     }
 
     fn no_ways(&self) -> u64 {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weft_base::{Seq, limits};
-use weft_proto::{Config, Connection, Error, Event, Listener, Secret, State, Verdict, Waited};
+use weft_proto::{Config, Connection, Error, Event, Listener, PeerWindow, Secret, State, Verdict, Waited};
 use weft_wire::emit::echo_reset;
 use weft_wire::{Header, Kind, Packet, Reason, Tlvs};
 
@@ -398,10 +398,11 @@ fn a_listener_announces_what_the_links_to_the_peer_carry() {
         }
     };
     let usual = config.receive_slots as usize * 1_444;
+    let near = Some(PeerWindow { link_mss: 9_000, is_one_link: true, receive_slots: 20 });
     assert_eq!(announced(None), (Some(1_444), usual));
-    assert_eq!(announced(Some((9_000, 20))), (Some(9_000), 180_000));
+    assert_eq!(announced(near), (Some(9_000), 180_000));
     assert_eq!(announced(None), (Some(1_444), usual));
-    assert_eq!(announced(Some((9_000, 20))), (Some(1_444), 0), "with a cookie");
+    assert_eq!(announced(near), (Some(1_444), 0), "with a cookie");
 }
 
 /// [CDP-ST-8] A bad COOKIE is refused with REASON 19, any other packet with REASON 2; [CDP-RST-4] an RST never.

@@ -2,6 +2,7 @@
 //! make them; says loudly when it is missing.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Their names. They go with the value.
 pub(crate) struct Namespaces {
@@ -14,12 +15,24 @@ impl Namespaces {
     /// 10.71.1.1 of the host is joined with 10.71.1.11 of the I/O node, and 10.71.2.11 of that with 10.71.2.2 of the compute
     /// node. No namespace forwards by itself.
     pub(crate) fn new() -> Option<Self> {
-        let name = |role: &str| format!("wf{role}{}", std::process::id());
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let own = format!("{}n{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
+        let name = |role: &str| format!("wf{role}{own}");
         let all = Self { host: name("h"), io: name("i"), compute: name("c") };
         let Self { host, io, compute } = &all;
         let is_made = [host, io, compute].iter().all(|space| run(&format!("ip netns add {space}")))
             && join((host, "10.71.1.1"), (io, "10.71.1.11", "near"))
             && join((compute, "10.71.2.2"), (io, "10.71.2.11", "far"));
+        is_made.then_some(all)
+    }
+
+    /// As [`Namespaces::new`], where the cable between the host and the I/O node carries frames of `mtu_bytes`.
+    #[allow(dead_code, reason = "not every test file asks")]
+    pub(crate) fn jumbo(mtu_bytes: usize) -> Option<Self> {
+        let all = Self::new()?;
+        let is_made = [(&all.host, "eth"), (&all.io, "near")]
+            .iter()
+            .all(|(space, device)| run(&format!("ip -n {space} link set {device} mtu {mtu_bytes}")));
         is_made.then_some(all)
     }
 
