@@ -4,8 +4,9 @@
 //! of file. Who wants to know more writes a word before, and closes that direction; so does who has nothing to ask, or waits
 //! a moment longer. A process that was killed leaves its socket behind, which refuses connections; whoever lists the nodes removes
 //! it. The text is made by a function the engine's user hands in, since words belong to the face. The directory is
-//! `$XDG_RUNTIME_DIR/weft`, or `/tmp/weft-UID`, and only its owner may enter it.
+//! `$XDG_RUNTIME_DIR/weft`, or `/tmp/weft-UID` where that cannot be had, and only its owner may enter it.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -36,6 +37,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 const QUESTION_BYTES_MAX: u64 = 64;
 /// The longest answer that is read, in bytes: some 60,000 connections.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
+/// The longest path of a directory of sockets, in bytes: a socket's has room for a name behind it.
+const DIRECTORY_BYTES_MAX: usize = 80;
 /// What a socket file's name ends with.
 const SUFFIX: &str = ".sock";
 
@@ -162,15 +165,31 @@ impl Drop for Control {
 }
 
 /// The directory of the control sockets; made if it is missing, refused if others may write to it.
-fn directory() -> io::Result<PathBuf> {
-    let path = match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
-        Some(dir) => PathBuf::from(dir).join("weft"),
-        None => PathBuf::from(format!("/tmp/weft-{}", own_uid()?)),
-    };
-    match std::fs::DirBuilder::new().mode(0o700).create(&path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
+///
+/// # Errors
+/// When there is none that is this user's alone, nor can be made.
+pub fn directory() -> io::Result<PathBuf> {
+    directory_in(std::env::var_os("XDG_RUNTIME_DIR"))
+}
+
+/// The same, of whom that variable says so. One that names another user's directory, as it does after `su`, or none at all, is as one that is not set.
+fn directory_in(runtime: Option<OsString>) -> io::Result<PathBuf> {
+    let named = runtime.map(PathBuf::from).filter(|path| path.is_absolute()).map(|path| path.join("weft"));
+    let named = named.filter(|path| path.as_os_str().len() <= DIRECTORY_BYTES_MAX);
+    match named.map(own_directory) {
+        Some(Ok(path)) => Ok(path),
+        _ => own_directory(format!("/tmp/weft-{}", own_uid()?).into()),
     }
+}
+
+fn own_directory(path: PathBuf) -> io::Result<PathBuf> {
+    let is_there = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
+    let refused =
+        |error: io::Error| io::Error::new(error.kind(), format!("cannot make {}: {error}", path.display()));
+    std::fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&path)
+        .or_else(|error| if is_there(&error) { Ok(()) } else { Err(refused(error)) })?;
     let metadata = std::fs::symlink_metadata(&path)?;
     if !metadata.is_dir() || metadata.uid() != own_uid()? || metadata.mode() & 0o022 != 0 {
         let why = format!("{} is not a directory of this user alone; remove it", path.display());

@@ -116,8 +116,10 @@ impl Engine {
         engine.start_threads(settings.workers)?;
         if let Some((name, describe)) = settings.stat {
             let core = engine.core.clone();
-            let control = Control::open(&name, Arc::new(move |_| describe(&stats::snapshot(&core))))?;
-            *engine.control.lock() = Some(control);
+            let control = Control::open(&name, Arc::new(move |_| describe(&stats::snapshot(&core))));
+            // Not to be taken for what a link is refused.
+            let refused = |error: io::Error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string());
+            *engine.control.lock() = Some(control.map_err(refused)?);
         }
         Ok(engine)
     }

@@ -1,7 +1,7 @@
 //! Statistics of nodes that run in other processes of this user.
 //!
 //! A node opened with [`NodeBuilder::stat_name`](crate::NodeBuilder::stat_name) answers on a Unix socket under
-//! `$XDG_RUNTIME_DIR/weft`, or `/tmp/weft-UID` where there is none; only this user may connect.
+//! `$XDG_RUNTIME_DIR/weft`, or `/tmp/weft-UID` where that cannot be had; only this user may connect.
 //!
 //! ```
 //! use weft_socket::{Node, stat};
@@ -15,6 +15,7 @@
 //! ```
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use weft_engine::control::{self, Control};
@@ -98,6 +99,14 @@ pub fn offer_detailed(
         describe(if wants_frames { Detail::Frames } else { Detail::Usual })
     };
     Ok(Offer { _control: Control::open(name, Arc::new(answer))? })
+}
+
+/// The directory of the sockets.
+///
+/// # Errors
+/// When there is none that is this user's alone, nor can be made: then no node can have a name for statistics.
+pub fn directory() -> io::Result<PathBuf> {
+    control::directory()
 }
 
 /// Names of the nodes that answer, in order.

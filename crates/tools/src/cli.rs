@@ -59,6 +59,7 @@ pub fn main() -> ExitCode {
         }
     };
     let result = run(&line.command).and_then(|()| say::remarks());
+    signal::await_farewell();
     if signal::has_served() {
         return ExitCode::SUCCESS;
     }

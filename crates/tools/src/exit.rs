@@ -3,6 +3,21 @@
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+
+/// What is to be done before the program ends.
+static LAST: Mutex<Vec<Box<dyn Fn() + Send>>> = Mutex::new(Vec::new());
+
+/// Has `last` done before the program ends by [`end`].
+pub fn before_end(last: impl Fn() + Send + 'static) {
+    LAST.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(last));
+}
+
+/// Ends the program, wherever it is.
+pub fn end(status: u8) -> ! {
+    LAST.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|last| last());
+    std::process::exit(status.into())
+}
 
 /// Why a command failed, as its exit status. The numbers are part of the command line's contract.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

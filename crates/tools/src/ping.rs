@@ -248,7 +248,9 @@ impl<'a> Series<'a> {
         }
         let stats = self.socket.stats();
         let micros = |nanos: u64| nanos as f64 / 1e3;
-        let at = |quantile| micros(self.histogram.value_at_quantile(quantile));
+        // The histogram tells the end of the class that a value is in.
+        let max = self.histogram.max();
+        let at = |quantile| micros(self.histogram.value_at_quantile(quantile).min(max));
         Some(Summary {
             size_bytes: self.args.size,
             count: self.histogram.len(),
@@ -263,7 +265,7 @@ impl<'a> Series<'a> {
             p90_us: at(0.9),
             p99_us: at(0.99),
             p99_9_us: at(0.999),
-            max_us: micros(self.histogram.max()),
+            max_us: micros(max),
             packets_sent: stats.packets_sent,
             retransmitted: stats.retransmitted,
         })

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 
 /// Why remarks and events are not written any more.
 static REMARKS_END: OnceLock<io::Error> = OnceLock::new();
@@ -16,11 +16,11 @@ static REMARKS_END: OnceLock<io::Error> = OnceLock::new();
 pub fn line(text: &str) {
     let Err(error) = write(text) else { return };
     if error.kind() == io::ErrorKind::BrokenPipe {
-        std::process::exit(0);
+        exit::end(0);
     }
     let unwritten = Failure::output(&error);
     failure(&unwritten);
-    std::process::exit(unwritten.code.number().into());
+    exit::end(unwritten.code.number());
 }
 
 fn write(text: &str) -> io::Result<()> {

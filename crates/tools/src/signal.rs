@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -13,6 +13,14 @@ use crate::exit::Code;
 
 /// How long the rest of the program has to end by itself after the farewell.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// Held while the program takes its leave.
+static FAREWELL: Mutex<()> = Mutex::new(());
+
+/// Returns when nobody takes the program's leave, as whoever ends it is to wait for.
+pub fn await_farewell() {
+    drop(FAREWELL.lock().unwrap_or_else(PoisonError::into_inner));
+}
 
 /// Whether the user interrupted the program.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -47,9 +55,11 @@ pub fn on_interrupt(farewell: impl FnOnce() + Send + 'static) {
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return };
     let waiter = thread::Builder::new().name("weft-signals".into()).spawn(move || {
         if let Some(signal) = signals.forever().next() {
+            let leave = FAREWELL.lock().unwrap_or_else(PoisonError::into_inner);
             TERMINATED.store(signal == SIGTERM, Ordering::SeqCst);
             INTERRUPTED.store(true, Ordering::SeqCst);
             farewell();
+            drop(leave);
             thread::sleep(GRACE);
             let status = if has_served() { 0 } else { Code::Interrupted.number() };
             std::process::exit(status.into());

@@ -13,8 +13,8 @@ use crate::{fibers, io_node, net, say};
 /// Show the connections and counters of running nodes
 ///
 /// Finds every node of this user on this machine: those of the `weft` command, and those of programs that gave theirs, or
-/// their runtime of fibers, a name for statistics. They are found below $XDG_RUNTIME_DIR, or /tmp/weft-UID where that is not set, so it has to
-/// be the same for both.
+/// their runtime of fibers, a name for statistics. They are found below $XDG_RUNTIME_DIR, or /tmp/weft-UID where that is not set or not this
+/// user's, so it has to be the same for both.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Nodes to show, by name [default: all]
@@ -99,6 +99,10 @@ fn show(args: &Args) -> Result<(), Failure> {
     if nodes.is_empty() && args.fibers {
         let next = "give the runtime of your program a name for statistics, such as stat_name of struct fiber_config";
         return Err(Failure::new(Code::NoEngine, "no program of this user tells of its fibers", next));
+    }
+    if let Some(silent) = names()?.first().filter(|_| nodes.is_empty()) {
+        let what = format!("node {silent:?} runs and does not answer");
+        return Err(Failure::new(Code::NoEngine, what, "look again when it is less busy, or end it"));
     }
     if nodes.is_empty() {
         let next = "start one, such as `weft perf --server`, and look again as the same user";

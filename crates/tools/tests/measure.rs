@@ -7,6 +7,8 @@ mod stopwatch;
 #[cfg(test)]
 mod support;
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +16,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 use stopwatch::judge;
 use support::{Done, Running, Server, weft};
+use weft_base::Port;
+use weft_socket::{Node, Options};
 
 #[cfg(test)]
 fn server() -> Server {
@@ -321,5 +325,67 @@ fn an_interrupted_server_says_so_and_leaves_no_name_behind() {
     let (code, lines) = server.interrupt();
     let event: Value = serde_json::from_str(&lines.concat()).unwrap();
     assert_eq!((code, &event["event"], &event["code"]), (130, &"error".into(), &130.into()));
+    assert!(!socket_of(&name).exists());
     assert_eq!(weft(&["stat", &name]).code, 13);
+}
+
+/// Also where peers have to be told, which takes a moment.
+#[test]
+fn what_ends_in_the_midst_of_its_work_leaves_no_name_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().to_str().unwrap();
+    for command in [&["recv", to][..], &["cat", "--listen", "0"], &["perf", "--server", "--port", "0"]] {
+        for signal in [Signal::INT, Signal::TERM] {
+            let name = format!("test-midst-{}", unique());
+            let server = Server::start(&[command, &["--stat-name", &name]].concat());
+            let node = Node::builder().bind("127.0.0.1:0".parse().unwrap()).open().unwrap();
+            let at = server.underlay.parse::<SocketAddr>().unwrap();
+            let port = Port::new(u16::try_from(server.port).unwrap()).unwrap();
+            let _socket = node.connect((at, port), &Options::stream()).unwrap();
+            assert!(socket_of(&name).exists());
+            server.end_by(signal);
+            assert!(!socket_of(&name).exists(), "{command:?} {signal:?}");
+        }
+    }
+}
+
+/// As in `weft perf HOST | head -1`: the other end is told, and does not wait for what never comes.
+#[test]
+fn who_is_not_read_any_more_takes_leave() {
+    let mut server = server();
+    let name = format!("test-unread-{}", unique());
+    let target = server.target();
+    let words =
+        ["perf", &target, "--peer-underlay", &server.underlay, "--time", "60s", "--interval", "100ms"];
+    let client = Running::unread(&[&words[..], &["--stat-name", &name]].concat());
+    assert_eq!(client.code(), 0);
+    assert!(!socket_of(&name).exists());
+    let begin = Instant::now();
+    assert!(server.event("test")["error"].is_string());
+    assert!(begin.elapsed() < Duration::from_secs(10), "it waited for {:?}", begin.elapsed());
+}
+
+/// Each connection has a port of its own, beginning with that one.
+#[test]
+fn the_load_comes_from_the_ports_that_were_asked_for() {
+    let server = server();
+    let done = perf(&server, &["--bytes", "1M", "--parallel", "2", "--local-port", "5550"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(number(&done.json(), "to_server.received_bytes"), f64::from(1 << 20));
+}
+
+#[test]
+fn a_name_that_is_taken_is_told_so() {
+    let name = format!("test-taken-{}", unique());
+    let _server = Server::start(&["perf", "--server", "--port", "0", "--stat-name", &name]);
+    for (name, words) in [(name.as_str(), "answers already"), ("a/b", "cannot name a node's statistics")] {
+        let done = weft(&["perf", "--server", "--bind", "127.0.0.1:0", "--stat-name", name]);
+        assert!(done.code == 2 && done.err.contains(words), "{done:?}");
+    }
+}
+
+/// Where the node `name` answers who asks for its statistics.
+#[cfg(test)]
+fn socket_of(name: &str) -> PathBuf {
+    weft_socket::stat::directory().unwrap().join(format!("{name}.sock"))
 }

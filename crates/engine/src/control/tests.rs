@@ -150,3 +150,18 @@ fn a_name_cannot_leave_the_directory() {
         assert!(path_of(name).is_err(), "{name:?}");
     }
 }
+
+#[test]
+fn a_runtime_directory_that_is_no_good_is_as_none() {
+    let usual = directory_in(None).unwrap();
+    assert_eq!(usual, PathBuf::from(format!("/tmp/weft-{}", own_uid().unwrap())));
+    let own = std::env::temp_dir().join(own_name("runtime"));
+    std::fs::create_dir(&own).unwrap();
+    assert_eq!(directory_in(Some(own.clone().into())).unwrap(), own.join("weft"));
+    std::fs::set_permissions(own.join("weft"), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let long = format!("/tmp/{}", "a".repeat(DIRECTORY_BYTES_MAX));
+    for no_good in [own.to_str().unwrap(), "/nonexistent", "relative", "", &long, "/proc"] {
+        assert_eq!(directory_in(Some(no_good.into())).unwrap(), usual, "{no_good:?}");
+    }
+    std::fs::remove_dir_all(own).unwrap();
+}

@@ -252,12 +252,8 @@ fn converse(args: &Args, socket: &Socket, input: &Arc<Input>) -> Result<(), Fail
     let stats = stats_of(socket);
     match (spoken, closed) {
         (Ok(()), Ok(result)) => {
-            // As JSON the numbers tell it.
-            if let Some(loss) = pump.loss(&result).filter(|_| !args.json) {
-                say::note(&format!("weft: {loss}"));
-            }
             args.tell(&closed_event(&peer, &result, stats), &closed_text(&peer, &result));
-            Ok(())
+            pump.loss(&result).map_or(Ok(()), Err)
         }
         (spoken, closed) => {
             let failure = match (spoken, closed) {
@@ -265,7 +261,9 @@ fn converse(args: &Args, socket: &Socket, input: &Arc<Input>) -> Result<(), Fail
                 (Ok(()), Err(error)) => net::close_failure(&error),
                 (Ok(()), Ok(_)) => return Ok(()),
             };
-            args.tell(&Event::Broken { peer, why: failure.to_string(), stats }, &failure.to_string());
+            if args.json {
+                say::json_note(&Event::Broken { peer, why: failure.to_string(), stats });
+            }
             Err(failure)
         }
     }
@@ -288,9 +286,10 @@ fn closed_event(peer: &str, result: &CloseResult, stats: serde_json::Value) -> E
 
 fn closed_text(peer: &str, result: &CloseResult) -> String {
     format!(
-        "{peer} closed, {}; packets discarded: {} here, {} there",
+        "{peer} closed, {}; packets discarded: {} here, {} there, not delivered: {}",
         if result.confirmed { "confirmed" } else { "unconfirmed" },
         result.discarded_here,
-        result.discarded_by_peer
+        result.discarded_by_peer,
+        result.undelivered
     )
 }

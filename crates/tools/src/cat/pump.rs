@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weft_socket::{CloseResult, RecvError, SendError, Socket};
 
 use super::input::{Framing, Input, Next};
-use crate::exit::Failure;
+use crate::exit::{Code, Failure};
 use crate::net;
 
 /// How often the receiving direction looks whether the input has ended.
@@ -53,18 +53,19 @@ impl Pump {
         }
     }
 
-    /// What the close of the connection tells that was lost, as a sentence.
-    pub(super) fn loss(&self, closed: &CloseResult) -> Option<String> {
+    /// What the close of the connection tells that was lost.
+    pub(super) fn loss(&self, closed: &CloseResult) -> Option<Failure> {
         let there = closed.undelivered + u64::from(closed.discarded_by_peer);
         let here = closed.discarded_here;
         if there > 0 {
-            let next = "look whether it ended before its time";
-            return Some(format!("packets sent that the other end did not read: {there}; {next}"));
+            let what = format!("packets sent that the other end did not read: {there}");
+            return Some(Failure::new(Code::Lost, what, "look whether it ended before its time"));
         }
         // Who stops to read, as behind `| head`, knows of it.
         let is_loss = here > 0 && self.is_read.load(Ordering::Relaxed);
         is_loss.then(|| {
-            format!("packets received that came too late to be written: {here}; give a longer --wait")
+            let what = format!("packets received that came too late to be written: {here}");
+            Failure::new(Code::Lost, what, "give a longer --wait")
         })
     }
 
@@ -92,7 +93,7 @@ impl Pump {
                     Ok(()) => any = true,
                     Err((rest, error)) => {
                         self.input.give_back(piece[rest..].to_vec());
-                        let is_refused = matches!(error, SendError::TimedOut(_));
+                        let is_refused = matches!(error, SendError::TimedOut(_) | SendError::TooLong { .. });
                         break if is_refused {
                             self.end_unsent(net::send_failure(&error))
                         } else {
@@ -116,10 +117,11 @@ impl Pump {
         state::ENDED
     }
 
-    /// Sends a whole message, or all of a stream's bytes. A message that is too long is told in the end.
+    /// Sends a whole message, or all of a stream's bytes. A line that is too long is told in the end.
     ///
     /// # Errors
-    /// How much was sent when the connection was gone, or took no more in time.
+    /// How much was sent when the connection was gone, or took no more in time, or of a block that is too long: what follows it
+    /// is of no use without it.
     fn send(&self, piece: &[u8]) -> Result<(), (usize, SendError)> {
         let mut from = 0;
         loop {
@@ -127,7 +129,7 @@ impl Pump {
                 // The send time-out passed in the midst of a stream: the next call tells whether it goes on.
                 Ok(sent) if from + sent < piece.len() => from += sent,
                 Ok(_) => return Ok(()),
-                Err(error @ SendError::TooLong { .. }) => {
+                Err(error @ SendError::TooLong { .. }) if self.input.framing() == Framing::Lines => {
                     let _ = self.unsent.set(net::send_failure(&error));
                     return Ok(());
                 }

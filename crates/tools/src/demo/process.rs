@@ -2,11 +2,16 @@
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 
 use super::peer::{Count, FileReport, Line, Places, Question};
 use crate::exit::{Code, Failure, cause};
+
+/// How long it may take its leave, and how often it is looked at meanwhile.
+const PATIENCE: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The running peer; it ends when this value is dropped.
 pub(super) struct Peer {
@@ -61,11 +66,12 @@ impl Drop for Peer {
     fn drop(&mut self) {
         // The end of its input ends it.
         drop(self.questions.take());
-        if !matches!(self.child.try_wait(), Ok(Some(_))) {
-            std::thread::sleep(std::time::Duration::from_millis(100));
-            // It may have ended meanwhile, which is what is wanted.
-            let _ = self.child.kill();
+        let begin = Instant::now();
+        while begin.elapsed() < PATIENCE && !matches!(self.child.try_wait(), Ok(Some(_))) {
+            std::thread::sleep(LOOK_EVERY);
         }
+        // It may have ended meanwhile, which is what is wanted.
+        let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }

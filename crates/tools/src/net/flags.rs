@@ -197,7 +197,7 @@ pub struct SocketFlags {
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| parse_within(text, 512_u16, 65_507))]
     pub mss: Option<u16>,
 
-    /// CDP port of this end when it connects [default: a random free one]
+    /// CDP port of this end when it connects, the first of several connections [default: a random free one]
     #[arg(long, value_name = "PORT")]
     pub local_port: Option<u16>,
 

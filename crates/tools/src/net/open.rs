@@ -11,11 +11,11 @@ use weft_base::{NodeId, limits};
 use weft_launch::{Job, Place};
 use weft_link::{Ethernet, EthernetOptions, Fault, FaultCounts, Faults, Link, Pcap, Trace, Udp, UdpOptions};
 use weft_route::{Cluster, Member};
-use weft_socket::{Node, NodeBuilder, OpenError};
+use weft_socket::{Node, NodeBuilder, OpenError, stat};
 
 use super::{LinkChoice, NodeFlags, ThisCluster, job};
-use crate::exit::{Code, Failure, cause};
-use crate::signal;
+use crate::exit::{self, Code, Failure, cause};
+use crate::{say, signal};
 
 /// How long a finished command tries to end its connections in good order.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -125,9 +125,12 @@ impl LocalNode {
         job: Option<Job>,
         cluster: Option<(&ThisCluster, Option<NodeId>)>,
     ) -> Result<Self, Failure> {
-        let stat_name =
-            flags.stat_name.clone().unwrap_or_else(|| format!("{command}-{}", std::process::id()));
-        let mut builder = Node::builder().bind(bind).workers(flags.workers).stat_name(stat_name);
+        let mut builder = Node::builder().bind(bind).workers(flags.workers);
+        match (&flags.stat_name, stat::directory()) {
+            (Some(name), _) => builder = builder.stat_name(name),
+            (None, Ok(_)) => builder = builder.stat_name(format!("{command}-{}", std::process::id())),
+            (None, Err(error)) => say::note(&format!("weft: `weft stat` will not find this: {error}")),
+        }
         let number = match (&job, cluster) {
             (Some(job), _) => Some(job.node()),
             (None, Some((_, Some(own)))) => Some(own),
@@ -173,14 +176,17 @@ impl LocalNode {
             }
         }
         let node = builder.open().map_err(|error| open_failure(&error, bind))?;
-        Ok(Self(Arc::new(Opened {
+        let local = Self(Arc::new(Opened {
             node,
             cluster: cluster.map(|(cluster, _)| cluster.file.cluster.clone()).unwrap_or_default(),
             job: Mutex::new(job),
             launcher_wait: flags.job.launcher_wait,
             fault: opened.fault,
             pcap: opened.pcap,
-        })))
+        }));
+        let last = local.farewell();
+        exit::before_end(last);
+        Ok(local)
     }
 
     /// Joins the job, if there is one and it has not been done: waits until all ranks have come, and tells the node where
@@ -201,20 +207,27 @@ impl LocalNode {
 
     /// Ends the node when the user interrupts the program; `last_words` are said first.
     pub fn shutdown_on_interrupt(&self, last_words: impl FnOnce() + Send + 'static) {
-        // The waiting thread must not keep the node alive.
-        let node = Arc::downgrade(&self.0);
+        let farewell = self.farewell();
         signal::on_interrupt(move || {
             last_words();
+            farewell();
+        });
+    }
+
+    /// Ends the node in haste, if it is still there: whoever keeps this does not keep it alive.
+    fn farewell(&self) -> impl Fn() + Send + 'static {
+        let node = Arc::downgrade(&self.0);
+        move || {
             if let Some(node) = node.upgrade() {
                 Self(node).end(HASTY_FAREWELL);
             }
-        });
+        }
     }
 
     fn end(&self, limit: Duration) {
         self.node.shutdown(limit);
         if let Some(Err(error)) = self.pcap.as_ref().map(|pcap| pcap.flush()) {
-            crate::say::note(&format!("weft: the recording is not complete: {}", cause(&error)));
+            say::note(&format!("weft: the recording is not complete: {}", cause(&error)));
         }
     }
 
@@ -276,7 +289,8 @@ fn open_failure(error: &OpenError, bind: SocketAddr) -> Failure {
     if let OpenError::Bind { source, .. } = error {
         return bind_failure(bind, source);
     }
-    told(Code::Other, error)
+    let is_wrong = matches!(error, OpenError::Invalid { .. });
+    told(if is_wrong { Code::Usage } else { Code::Other }, error)
 }
 
 /// The failure that `error` tells, with the next step behind a semicolon.

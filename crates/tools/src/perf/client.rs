@@ -96,7 +96,8 @@ struct Client<'a> {
 impl Client<'_> {
     /// The report, and whether the user has interrupted the test.
     fn test(&self) -> Result<(Report, bool), Failure> {
-        let mut options = self.args.socket.options(weft_base::Service::Stream);
+        // `--local-port` is that of the load.
+        let mut options = self.args.socket.options(weft_base::Service::Stream).local_port(0);
         if self.args.socket.keepalive.is_none() {
             options = options.keepalive(ASK_INTERVAL, PATIENCE);
         }
@@ -188,12 +189,15 @@ impl Client<'_> {
         let port = Port::new(port)
             .ok_or_else(|| Failure::new(Code::Protocol, format!("{} names port 0", self.target), ""))?;
         let peer = with_port(self.peer, port);
-        let options = self.args.socket.options(self.request.service.socket());
-        (0..self.request.parallel)
-            .map(|index| {
-                let socket = self.connect(peer, &options)?;
+        let first_port = self.args.socket.local_port;
+        (0_u16..)
+            .zip(0..self.request.parallel)
+            .map(|(index, _)| {
+                let options = self.args.socket.options(self.request.service.socket());
+                let port = first_port.map_or(0, |first| first.saturating_add(index));
+                let socket = self.connect(peer, &options.local_port(port))?;
                 socket
-                    .send(&Greeting { cookie, index: Some(index) }.emit())
+                    .send(&Greeting { cookie, index: Some(index.into()) }.emit())
                     .map_err(|error| net::send_failure(&error))?;
                 Ok(socket)
             })

@@ -268,6 +268,11 @@ impl Running {
         Self(Some(child))
     }
 
+    /// Its exit code, when it has ended by itself.
+    pub(crate) fn code(mut self) -> i32 {
+        wait(self.0.as_mut().unwrap(), &["(running)"]).code().unwrap_or(-1)
+    }
+
     /// Waits until it ends by itself.
     pub(crate) fn end(mut self) -> Done {
         finish(self.0.take().unwrap(), &["(running)"], b"", 0)
