@@ -68,11 +68,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         say::line(&verdict(fair, poor));
     }
     if args.strict && poor > 0 {
-        return Err(Failure::new(
-            Code::Findings,
-            format!("{poor} findings are poor"),
-            "see the remedies above",
-        ));
+        return Err(Failure::new(Code::Findings, format!("poor findings: {poor}"), "see the remedies above"));
     }
     Ok(())
 }
@@ -80,7 +76,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 fn verdict(fair: usize, poor: usize) -> String {
     match (fair, poor) {
         (0, 0) => "\nWeft works here, and there is nothing to gain.".to_owned(),
-        _ => format!("\nWeft works here; {poor} findings cost speed, {fair} could be better."),
+        _ => format!("\nWeft works here; findings that cost speed: {poor}, that could be better: {fair}."),
     }
 }
 

@@ -29,8 +29,8 @@ const CLOSE_WAIT: Duration = Duration::from_secs(2);
 /// Receive files and directories from `weft send`
 ///
 /// Takes transfers until Ctrl-C. A file appears under its final name only when it is complete and its BLAKE3 digest is
-/// right; until then it is NAME.weft-part, and a repeated transfer goes on from there. A file that exists and differs
-/// is refused.
+/// right; until then it is NAME.weft-part, and a repeated transfer goes on from there. A directory that is not complete has a file .weft-part in it. A
+/// file that exists and differs is refused.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Directory that files arrive in; it is made if only its last component is missing

@@ -68,7 +68,8 @@ pub struct Args {
 
     /// Instead: a file from one network to another, while the I/O node that carries it is killed
     ///
-    /// Makes two networks of network namespaces, with N I/O nodes between, and needs root.
+    /// Makes two networks of network namespaces, with N I/O nodes between, and needs root. Without FILE it makes one of 512 MiB in --out, where what arrived
+    /// stays too.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "2", value_parser = clap::value_parser!(u32).range(2..=9))]
     io_nodes: Option<u32>,
 

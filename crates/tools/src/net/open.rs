@@ -69,6 +69,18 @@ impl Deref for LocalNode {
     }
 }
 
+/// With a name for statistics; without, where there is no place for them and nobody asked for it.
+fn named(builder: NodeBuilder, flags: &NodeFlags, command: &str) -> NodeBuilder {
+    match (&flags.stat_name, stat::directory()) {
+        (Some(name), _) => builder.stat_name(name),
+        (None, Ok(_)) => builder.stat_name(format!("{command}-{}", std::process::id())),
+        (None, Err(error)) => {
+            say::note(&format!("weft: `weft stat` will not find this: {error}"));
+            builder
+        }
+    }
+}
+
 /// The UDP ports of a node with this role, or of a rank of a job.
 fn udp_ports(builder: NodeBuilder, flags: &NodeFlags, role: Option<Role>) -> NodeBuilder {
     let builder = match (flags.ports, role) {
@@ -125,12 +137,7 @@ impl LocalNode {
         job: Option<Job>,
         cluster: Option<(&ThisCluster, Option<NodeId>)>,
     ) -> Result<Self, Failure> {
-        let mut builder = Node::builder().bind(bind).workers(flags.workers);
-        match (&flags.stat_name, stat::directory()) {
-            (Some(name), _) => builder = builder.stat_name(name),
-            (None, Ok(_)) => builder = builder.stat_name(format!("{command}-{}", std::process::id())),
-            (None, Err(error)) => say::note(&format!("weft: `weft stat` will not find this: {error}")),
-        }
+        let mut builder = named(Node::builder(), flags, command).bind(bind).workers(flags.workers);
         let number = match (&job, cluster) {
             (Some(job), _) => Some(job.node()),
             (None, Some((_, Some(own)))) => Some(own),
@@ -227,7 +234,8 @@ impl LocalNode {
     fn end(&self, limit: Duration) {
         self.node.shutdown(limit);
         if let Some(Err(error)) = self.pcap.as_ref().map(|pcap| pcap.flush()) {
-            say::note(&format!("weft: the recording is not complete: {}", cause(&error)));
+            let why = cause(&error);
+            say::note(&format!("weft: the recording is not complete: {why}; look at where --pcap writes to"));
         }
     }
 

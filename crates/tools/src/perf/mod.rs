@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, short)]
     datagram: bool,
 
-    /// Bytes of a message or write [default: 1444 for datagrams, 128K for streams]
+    /// Bytes of a message or write, 16M at most [default: 1444 for datagrams, 128K for streams]
     #[arg(long, short = 'l', value_name = "SIZE", value_parser = parse_bytes)]
     size: Option<u64>,
 
@@ -55,7 +55,7 @@ pub struct Args {
     #[arg(long, short = 'n', value_name = "SIZE", conflicts_with = "time", value_parser = parse_some)]
     bytes: Option<u64>,
 
-    /// Connections at the same time
+    /// Connections at the same time, 128 at most
     #[arg(long, short = 'P', value_name = "N", default_value_t = 1)]
     parallel: u32,
 

@@ -66,7 +66,13 @@ impl Destination {
             return Failure::new(Code::Exists, what, "move it away, no file takes its place").into();
         }
         let what = format!("{:?} exists and differs", self.label(entry));
-        Failure::new(Code::Exists, what, "move it away, or start `weft recv` with --overwrite").into()
+        // A directory takes no file's place.
+        let next = if self.overwrite {
+            "move it away"
+        } else {
+            "move it away, or start `weft recv` with --overwrite"
+        };
+        Failure::new(Code::Exists, what, next).into()
     }
 
     pub(super) fn part_failed(&self, entry: &Entry, error: &PartError) -> Error {

@@ -71,6 +71,8 @@ impl Part {
             let made = dir.open_with(&part_name, &fresh);
             let is_made = made.is_ok();
             let opened = match made {
+                // The directory itself is gone.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error.into()),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     dir.open_with(&part_name, &options)
                 }

@@ -78,3 +78,15 @@ fn a_part_that_others_may_write_to_is_not_gone_on_with() {
         Err(error) => weft_skip::skipped!("this user cannot give files away ({error}); run as root"),
     }
 }
+
+/// Who gives the directory is told that it is gone, not that somebody else writes there.
+#[test]
+fn a_directory_that_is_gone_is_told_so() {
+    let root = tempfile::tempdir().unwrap();
+    let gone = root.path().join("gone");
+    fs::create_dir(&gone).unwrap();
+    let dir = Dir::open_ambient_dir(&gone, ambient_authority()).unwrap();
+    fs::remove_dir(&gone).unwrap();
+    let error = Part::open(dir, OsStr::new("f")).err().unwrap();
+    assert!(matches!(&error, PartError::Io(error) if error.kind() == io::ErrorKind::NotFound), "{error:?}");
+}
