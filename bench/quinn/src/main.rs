@@ -94,7 +94,13 @@ fn main() -> ExitCode {
 }
 
 fn fail(error: &dyn Error) -> ExitCode {
-    eprintln!("rival_quinn: {error}");
+    let mut text = format!("rival_quinn: {error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    eprintln!("{text}");
     ExitCode::FAILURE
 }
 
