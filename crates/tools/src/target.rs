@@ -48,11 +48,15 @@ pub fn look_up(host: &str, udp_port: u16, like: Option<IpAddr>) -> Result<Socket
         (host, udp_port).to_socket_addrs().map_err(|e| unknown(&reason(&e)))?.collect();
     match (choose(&found, like), like) {
         (Some(address), _) => Ok(address),
-        (None, Some(like)) => Err(unknown(if like.is_ipv4() {
-            "it has no IPv4 address, but this end is bound to one"
-        } else {
-            "it has no IPv6 address, but this end is bound to one"
-        })),
+        (None, Some(like)) => {
+            let family = if like.is_ipv4() { "IPv4" } else { "IPv6" };
+            let what = format!("{host:?} has no {family} address, and this end is bound to one");
+            Err(Failure::new(
+                Code::UnknownHost,
+                what,
+                "leave --bind out, or give it an address as the host has one",
+            ))
+        }
         (None, None) => Err(unknown("the name has no address")),
     }
 }

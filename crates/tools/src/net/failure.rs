@@ -1,7 +1,9 @@
 //! Errors of the socket room as exit codes; their sentences are already what a person wants to read.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
+use weft_base::limits;
+use weft_link::Mac;
 use weft_socket::{
     AcceptError, CloseError, ConnectError, EndReason, Ended, ListenError, RecvError, SendError,
 };
@@ -55,19 +57,30 @@ pub fn connect_failure(error: &ConnectError) -> Failure {
 #[must_use]
 pub fn no_server(error: &ConnectError, target: &Target, at: SocketAddr, server: &str) -> Failure {
     let failure = connect_failure(error);
-    let (host, place) = (&target.host, underlay_text(at));
+    let host = &target.host;
     let next = if matches!(error, ConnectError::WrongService { .. }) {
         format!("check that {server} listens on that port of {host}")
     } else if matches!(error, ConnectError::TimedOut { .. }) {
-        format!("start {server} on {host}, and let packets to {place} pass")
+        format!("start {server} on {host}, and let packets to {} pass", underlay_text(at))
     } else if matches!(error, ConnectError::Absent(_)) {
-        format!("start {server} on {host}, at {place}")
+        format!("start {server} on {host}{}", home_text(at))
     } else if failure.code == Code::Refused {
         format!("start {server} on {host}")
     } else {
         return failure;
     };
     Failure { next, ..failure }
+}
+
+/// What a server is told to listen at `at`, where that is not its default.
+fn home_text(at: SocketAddr) -> String {
+    let (is_default, port) = (at.port() == limits::UDP_PORT, at.port());
+    match at.ip() {
+        _ if Mac::of_underlay(at).is_some() => String::new(),
+        IpAddr::V4(_) if is_default => String::new(),
+        IpAddr::V4(_) => format!(" with --bind 0.0.0.0:{port}"),
+        IpAddr::V6(_) => format!(" with --bind [::]:{port}"),
+    }
 }
 
 /// The words with which `command` listens on the port that `target` names, if it names one.
