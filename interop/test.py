@@ -143,7 +143,7 @@ def what_was_not_read_is_told():
             equal(peer.close(), True, "confirmed")
             peer.linger(0.2)
             weft.process.stdin.close()
-            equal(weft.end(peer), 0, weft.err)
+            equal(weft.end(peer), 6, weft.err)
             equal(weft.event("closed")["discarded_by_peer"], 1, "packets not delivered")
         clean(peer)
 

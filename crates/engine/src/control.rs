@@ -37,8 +37,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 const QUESTION_BYTES_MAX: u64 = 64;
 /// The longest answer that is read, in bytes: some 60,000 connections.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
-/// The longest path of a directory of sockets, in bytes: a socket's has room for a name behind it.
-const DIRECTORY_BYTES_MAX: usize = 80;
+/// The longest path of a directory of sockets, in bytes: that of a socket has 107, a slash, a name of 64 and its suffix among them.
+const DIRECTORY_BYTES_MAX: usize = 37;
 /// What a socket file's name ends with.
 const SUFFIX: &str = ".sock";
 
@@ -77,7 +77,7 @@ impl Control {
     /// # Errors
     /// When the name is no file name or is taken by a node that answers, or the directory is not ours alone.
     pub fn open(name: &str, describe: Describe) -> io::Result<Self> {
-        let path = path_of(name)?;
+        let path = directory()?.join(file_of(name)?);
         let listener = bind(&path, name)?;
         listener.set_nonblocking(true)?;
         let stop = Arc::new(Waker::new()?);
@@ -93,7 +93,7 @@ impl Control {
 
 /// Of several nodes that want a name one gets it. A process that died gives it up.
 fn bind(path: &Path, name: &str) -> io::Result<UnixListener> {
-    let _alone = lock()?;
+    let _alone = lock(path.parent().unwrap_or(path))?;
     if path.exists() && !is_left_behind(path)? {
         let why = format!("a node named \"{name}\" answers already; choose another name for the statistics");
         return Err(io::Error::new(io::ErrorKind::AddrInUse, why));
@@ -105,8 +105,8 @@ fn bind(path: &Path, name: &str) -> io::Result<UnixListener> {
 
 /// Held while sockets get and lose their names, so that one which does not listen yet is not taken for one that nobody
 /// listens on any more, nor a new one removed in place of an old one.
-fn lock() -> io::Result<File> {
-    let directory = File::open(directory()?)?;
+fn lock(directory: &Path) -> io::Result<File> {
+    let directory = File::open(directory)?;
     directory.lock()?;
     Ok(directory)
 }
@@ -149,7 +149,7 @@ fn question(stream: &UnixStream) -> String {
 impl Drop for Control {
     fn drop(&mut self) {
         // Without the lock somebody who lists may remove the file first.
-        let alone = lock();
+        let alone = lock(self.path.parent().unwrap_or(&self.path));
         self.stop.wake();
         let _ = std::fs::remove_file(&self.path);
         drop(alone);
@@ -172,30 +172,48 @@ pub fn directory() -> io::Result<PathBuf> {
     directory_in(std::env::var_os("XDG_RUNTIME_DIR"))
 }
 
-/// The same, of whom that variable says so. One that names another user's directory, as it does after `su`, or none at all, is as one that is not set.
 fn directory_in(runtime: Option<OsString>) -> io::Result<PathBuf> {
-    let named = runtime.map(PathBuf::from).filter(|path| path.is_absolute()).map(|path| path.join("weft"));
-    let named = named.filter(|path| path.as_os_str().len() <= DIRECTORY_BYTES_MAX);
-    match named.map(own_directory) {
-        Some(Ok(path)) => Ok(path),
-        _ => own_directory(format!("/tmp/weft-{}", own_uid()?).into()),
-    }
+    let [last, first @ ..] = &places(runtime)?[..] else { return Err(io::ErrorKind::NotFound.into()) };
+    first.iter().find_map(|place| own_directory(place).ok()).map_or_else(|| own_directory(last), Ok)
 }
 
-fn own_directory(path: PathBuf) -> io::Result<PathBuf> {
+/// Where the sockets may be, the last choice first. A runtime directory that is another user's, as it is after `su`, or none at all, is as
+/// one that is not set.
+fn places(runtime: Option<OsString>) -> io::Result<Vec<PathBuf>> {
+    let uid = own_uid()?;
+    let is_own = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|runtime| runtime.uid() == uid);
+    let named = runtime.map(PathBuf::from).filter(|path| path.is_absolute() && is_own(path));
+    let named = named.map(|path| path.join("weft"));
+    let named = named.filter(|path| path.as_os_str().len() <= DIRECTORY_BYTES_MAX);
+    Ok([Some(format!("/tmp/weft-{uid}").into()), named].into_iter().flatten().collect())
+}
+
+/// The directories that nodes of this user may be found in: what the runtime directory is may have changed since they began.
+fn directories() -> io::Result<Vec<PathBuf>> {
+    directory()?;
+    let places = places(std::env::var_os("XDG_RUNTIME_DIR"))?;
+    Ok(places.into_iter().filter(|place| is_own_directory(place).unwrap_or(false)).collect())
+}
+
+/// Makes it, unless it is there.
+fn own_directory(path: &Path) -> io::Result<PathBuf> {
     let is_there = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
     let refused =
         |error: io::Error| io::Error::new(error.kind(), format!("cannot make {}: {error}", path.display()));
     std::fs::DirBuilder::new()
         .mode(0o700)
-        .create(&path)
+        .create(path)
         .or_else(|error| if is_there(&error) { Ok(()) } else { Err(refused(error)) })?;
-    let metadata = std::fs::symlink_metadata(&path)?;
-    if !metadata.is_dir() || metadata.uid() != own_uid()? || metadata.mode() & 0o022 != 0 {
+    if !is_own_directory(path)? {
         let why = format!("{} is not a directory of this user alone; remove it", path.display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
-    Ok(path)
+    Ok(path.to_owned())
+}
+
+fn is_own_directory(path: &Path) -> io::Result<bool> {
+    let metadata = std::fs::symlink_metadata(path)?;
+    Ok(metadata.is_dir() && metadata.uid() == own_uid()? && metadata.mode() & 0o022 == 0)
 }
 
 /// The user of this process: the owner of its entry in `/proc`.
@@ -203,14 +221,15 @@ fn own_uid() -> io::Result<u32> {
     Ok(std::fs::metadata("/proc/self")?.uid())
 }
 
-fn path_of(name: &str) -> io::Result<PathBuf> {
+/// The name of the socket of the node `name`.
+fn file_of(name: &str) -> io::Result<String> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if name.is_empty() || name.len() > 64 || name.starts_with('.') || !name.chars().all(is_plain) {
         let why =
             format!("\"{name}\" cannot name a node's statistics; use up to 64 letters, digits, and - _ .");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
-    Ok(directory()?.join(format!("{name}{SUFFIX}")))
+    Ok(format!("{name}{SUFFIX}"))
 }
 
 /// Names of the nodes that answer, in order.
@@ -220,14 +239,16 @@ fn path_of(name: &str) -> io::Result<PathBuf> {
 /// # Errors
 /// When the directory cannot be read.
 pub fn list() -> io::Result<Vec<String>> {
-    let _alone = lock()?;
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(directory()?)? {
-        let entry = entry?;
-        if let Some(name) = entry.file_name().to_str().and_then(|name| name.strip_suffix(SUFFIX))
-            && !is_left_behind(&entry.path())?
-        {
-            names.push(name.to_owned());
+    for directory in directories()? {
+        let _alone = lock(&directory)?;
+        for entry in std::fs::read_dir(&directory)? {
+            let entry = entry?;
+            if let Some(name) = entry.file_name().to_str().and_then(|name| name.strip_suffix(SUFFIX))
+                && !is_left_behind(&entry.path())?
+            {
+                names.push(name.to_owned());
+            }
         }
     }
     names.sort();
@@ -259,10 +280,15 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
 /// When no node of that name answers within five seconds, or ten if it is asked something, or it ends meanwhile, or too many wait for
 /// its answer already.
 pub fn query(name: &str, question: &str) -> io::Result<String> {
-    let mut stream = connect(&path_of(name)?).map_err(|error| {
+    let file = file_of(name)?;
+    let mut refused = io::Error::from(io::ErrorKind::NotFound);
+    let found = directories()?
+        .iter()
+        .find_map(|place| connect(&place.join(&file)).map_err(|error| refused = error).ok());
+    let mut stream = found.ok_or_else(|| {
         io::Error::new(
-            error.kind(),
-            format!("no node named \"{name}\" answers ({error}); list those that do"),
+            refused.kind(),
+            format!("no node named \"{name}\" answers ({refused}); list those that do"),
         )
     })?;
     stream.set_read_timeout(Some(if question.is_empty() { PATIENCE } else { LONG_PATIENCE }))?;

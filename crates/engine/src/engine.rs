@@ -118,7 +118,11 @@ impl Engine {
             let core = engine.core.clone();
             let control = Control::open(&name, Arc::new(move |_| describe(&stats::snapshot(&core))));
             // Not to be taken for what a link is refused.
-            let refused = |error: io::Error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string());
+            let refused = |error: io::Error| {
+                let is_ours =
+                    matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied);
+                if is_ours { io::Error::new(io::ErrorKind::InvalidInput, error.to_string()) } else { error }
+            };
             *engine.control.lock() = Some(control.map_err(refused)?);
         }
         Ok(engine)

@@ -83,19 +83,19 @@ impl Listening {
     }
 
     /// Asks the machine what to make of a packet that no connection claims. A connection that it makes may get at most `slots_max`
-    /// receive slots, unless fewer are promised already, or what those get that are `near`.
+    /// receive slots, unless fewer are promised already, or gets `window`.
     pub(crate) fn handle_packet(
         &self,
         now: Instant,
         packet: &Packet,
         secret: Secret,
         slots_max: u32,
-        near: Option<PeerWindow>,
+        window: Option<PeerWindow>,
         head: &mut Vec<u8>,
     ) -> Verdict {
         let mut machine = self.machine.lock();
         machine.set_receive_slots(slots_max);
-        machine.set_near(near);
+        machine.set_peer_window(window);
         // [CDP-CKE-3] the key is replaced at least once an hour
         if machine.wants_key(now)
             && let Ok(key) = key()

@@ -80,8 +80,8 @@ impl Core {
         let to = (packet.kind() == Kind::Syn)
             .then(|| self.straight_to(packet.header().source.node, from))
             .flatten();
-        let near = to.and_then(|to| self.peer_window(to, &listening.config));
-        match listening.handle_packet(now, packet, secret, slots_max, near, out.batch.heads_mut()) {
+        let window = to.and_then(|to| self.peer_window(to, &listening.config));
+        match listening.handle_packet(now, packet, secret, slots_max, window, out.batch.heads_mut()) {
             Verdict::Drop if packet.kind().is_reset() => self.drops.count(Dropped::Listener),
             // [CDP-ST-6]
             Verdict::Drop => self.drops.count(Dropped::AcceptFull),

@@ -12,6 +12,8 @@ const V4: &str = "/proc/thread-self/net/route";
 const V6: &str = "/proc/thread-self/net/ipv6_route";
 /// A machine with more routes is a router: nobody is told what it carries to each peer.
 const ROUTES_MAX: usize = 1_024;
+/// Leading bits of an IPv6 address that has an IPv4 one mapped into it.
+const PREFIX_V4: u32 = u128::BITS - u32::BITS;
 /// Flags of a route that is up, and of one that refuses (linux/route.h).
 const UP: u32 = 0x1;
 const REJECT: u32 = 0x200;
@@ -36,8 +38,9 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    /// What the kernel's main tables say now; `None` where it makes no difference, as all `interfaces` carry the same, and where
-    /// there are too many. What policies, other tables and later changes add is not in it: an MTU that is too large costs lost probes.
+    /// What the kernel's tables say now, of IPv4 the main one; `None` where it makes no difference, as all `interfaces` carry the same, and
+    /// where there are too many. An MTU of the route itself, policies and later changes are not in it, nor is of which interface a link-local
+    /// address is: an MTU that is too large costs lost probes.
     pub(crate) fn look(interfaces: &[Interface]) -> Option<Self> {
         let mut mtus = interfaces.iter().map(|interface| interface.mtu);
         let first = mtus.next()?;
@@ -61,8 +64,10 @@ impl Routes {
 
     /// Bytes of the largest packet that leaves for `peer`; `None` if no route is known. Linear in the number of routes.
     pub(crate) fn mtu_to(&self, peer: IpAddr) -> Option<u32> {
+        let least = if peer.to_canonical().is_ipv4() { PREFIX_V4 } else { 0 };
         let peer = bits(peer);
-        let leads_there = |route: &&Route| shifted(route.network ^ peer, route.prefix) == 0;
+        let leads_there =
+            |route: &&Route| route.prefix >= least && shifted(route.network ^ peer, route.prefix) == 0;
         self.routes.iter().find(leads_there).map(|route| route.mtu)
     }
 }
@@ -79,18 +84,18 @@ fn bits(address: IpAddr) -> u128 {
     }
 }
 
-/// Interface, destination, gateway, flags, two counters, metric, mask, MTU: addresses as the machine's words have them, in hexadecimal digits.
+/// Interface, destination, gateway, flags, two counters, metric, mask: addresses as the machine's words have them, in hexadecimal digits.
+/// What is called MTU behind these is the MSS that TCP is to announce.
 fn route_v4(line: &str, mtu_of: impl Fn(&str) -> Option<u32>) -> Option<Route> {
     let fields: Vec<&str> = line.split_whitespace().collect();
-    let [name, destination, _, flags, _, _, metric, mask, mtu, ..] = fields[..] else { return None };
+    let [name, destination, _, flags, _, _, metric, mask, ..] = fields[..] else { return None };
     let hexadecimal = |text| u32::from_str_radix(text, 16).ok();
     is_usable(hexadecimal(flags)?).then_some(())?;
-    let own_mtu = mtu.parse().ok().filter(|&bytes| bytes > 0);
     Some(Route {
         network: bits(Ipv4Addr::from(u32::from_be(hexadecimal(destination)?)).into()),
-        prefix: u128::BITS - u32::BITS + hexadecimal(mask)?.count_ones(),
+        prefix: PREFIX_V4 + hexadecimal(mask)?.count_ones(),
         metric: metric.parse().ok()?,
-        mtu: own_mtu.or_else(|| mtu_of(name))?,
+        mtu: mtu_of(name)?,
     })
 }
 
@@ -144,7 +149,7 @@ fd000000000000020000000000000000 40 00000000000000000000000000000000 00 00000000
             ("10.0.2.7", 9_000),
             ("::ffff:10.0.2.7", 9_000),
             ("10.0.0.7", 1_500),
-            ("10.16.3.1", 4_000),
+            ("10.16.3.1", 9_000),
             ("192.0.2.1", 1_500),
             ("fd00:0:0:2::7", 9_000),
             ("fd00:0:0:3::7", 1_500),
@@ -158,6 +163,12 @@ fd000000000000020000000000000000 40 00000000000000000000000000000000 00 00000000
         let routes = Routes::parse(TABLE_V4, "", |name| mtu_of(name).filter(|_| name == "data")).unwrap();
         assert_eq!(routes.mtu_to("192.0.2.1".parse().unwrap()), None, "of an interface that is gone");
         assert_eq!(routes.mtu_to("fd00::1".parse().unwrap()), None);
+        let routes = Routes::parse("", TABLE_V6, mtu_of).unwrap();
+        assert_eq!(
+            routes.mtu_to("192.0.2.1".parse().unwrap()),
+            None,
+            "IPv6 has a default route, IPv4 has none"
+        );
         let broken = Routes::parse("data zz\ndata 0 0\n\n", "fd 40\n", mtu_of).unwrap();
         assert_eq!(broken.mtu_to("10.0.2.7".parse().unwrap()), None);
     }

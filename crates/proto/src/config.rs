@@ -23,12 +23,14 @@ impl Default for KeepAlive {
     }
 }
 
-/// How much a connection takes of packets, where that depends on its peer: the members of [`Config`] of these names.
+/// What of [`Config`] depends on the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "they are told there")]
 pub struct PeerWindow {
+    /// [`Config::link_mss`], in bytes.
     pub link_mss: u16,
+    /// [`Config::is_one_link`].
     pub is_one_link: bool,
+    /// [`Config::receive_slots`].
     pub receive_slots: u32,
 }
 

@@ -40,9 +40,9 @@ pub struct Listener {
     accept_limit: usize,
     /// Receive slots that the settings give a connection; `config` has what it gets at present.
     receive_slots_max: u32,
-    /// What a connection gets whose peer is near, and whether that of the next SYN is.
-    near: Arc<Config>,
-    is_near: bool,
+    /// What a connection gets whose peer has a window of its own, and whether that of the next SYN has.
+    of_peer: Arc<Config>,
+    is_of_peer: bool,
 }
 
 impl Listener {
@@ -58,8 +58,8 @@ impl Listener {
             // [CDP-LIM-4] 1..4096
             accept_limit: config.accept_limit.clamp(1, limits::ACCEPT_LIMIT_MAX),
             receive_slots_max: config.receive_slots,
-            near: config.clone(),
-            is_near: false,
+            of_peer: config.clone(),
+            is_of_peer: false,
             config,
         }
     }
@@ -82,16 +82,15 @@ impl Listener {
         slots
     }
 
-    /// The next SYN is of a peer whom the connection that is made for it gives `near`, whatever the settings say. `None`: it is of one like
-    /// all others.
+    /// The connection that is made for the next SYN gets `window`, whatever the settings say. `None`: it gets what others get.
     ///
     /// What is made of a cookie gets what the settings say: its SYN|ACK has told that, and nothing is kept of whom.
-    pub fn set_near(&mut self, near: Option<PeerWindow>) {
-        self.is_near = near.is_some();
-        if let Some(near) = near
-            && self.near.window() != near
+    pub fn set_peer_window(&mut self, window: Option<PeerWindow>) {
+        self.is_of_peer = window.is_some();
+        if let Some(window) = window
+            && self.of_peer.window() != window
         {
-            Arc::make_mut(&mut self.near).set_window(near);
+            Arc::make_mut(&mut self.of_peer).set_window(window);
         }
     }
 
@@ -169,7 +168,7 @@ impl Listener {
         // client keeps the first SYN|ACK it gets, and the embryo of its repeated SYN has another number.
         if self.embryos < self.config.embryos_max && now >= self.cookies_until {
             self.embryos += 1;
-            let config = if self.is_near { &self.near } else { &self.config };
+            let config = if self.is_of_peer { &self.of_peer } else { &self.config };
             return Verdict::Embryo(Box::new(Connection::embryo(now, syn, &theirs, config, secret)));
         }
         // [CDP-ST-5] [CDP-CKE-1] above it SYN|ACK with COOKIE once, and nothing is kept

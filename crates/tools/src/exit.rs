@@ -15,7 +15,8 @@ pub fn before_end(last: impl Fn() + Send + 'static) {
 
 /// Ends the program, wherever it is.
 pub fn end(status: u8) -> ! {
-    LAST.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|last| last());
+    let all = std::mem::take(&mut *LAST.lock().unwrap_or_else(PoisonError::into_inner));
+    all.iter().for_each(|last| last());
     std::process::exit(status.into())
 }
 
@@ -33,7 +34,7 @@ pub enum Code {
     Refused = 4,
     /// Nothing answered in time.
     NoAnswer = 5,
-    /// The peer died or broke the connection off.
+    /// The peer died or broke the connection off, or something that was sent was not read.
     Lost = 6,
     /// A source cannot be read, or changed while it was read.
     Source = 7,
@@ -63,7 +64,7 @@ impl Code {
         (Self::UnknownHost, "unknown host, or no way to it"),
         (Self::Refused, "connection refused: nobody listens on that port"),
         (Self::NoAnswer, "no answer in time"),
-        (Self::Lost, "the peer died or broke the connection off"),
+        (Self::Lost, "the peer died, broke the connection off, or left something unread"),
         (Self::Source, "a source cannot be read, or changed meanwhile"),
         (Self::Exists, "the destination exists"),
         (Self::Destination, "the destination cannot be written (disk full, permissions)"),

@@ -2,9 +2,9 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -14,12 +14,20 @@ use crate::exit::Code;
 /// How long the rest of the program has to end by itself after the farewell.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// How long that may take, and how often it is looked at meanwhile.
+const FAREWELL_MAX: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
 /// Held while the program takes its leave.
 static FAREWELL: Mutex<()> = Mutex::new(());
 
-/// Returns when nobody takes the program's leave, as whoever ends it is to wait for.
+/// Returns when nobody takes the program's leave, which whoever ends it is to wait for, but not for ever: somebody may not read the
+/// last words.
 pub fn await_farewell() {
-    drop(FAREWELL.lock().unwrap_or_else(PoisonError::into_inner));
+    let begin = Instant::now();
+    while matches!(FAREWELL.try_lock(), Err(TryLockError::WouldBlock)) && begin.elapsed() < FAREWELL_MAX {
+        thread::sleep(LOOK_EVERY);
+    }
 }
 
 /// Whether the user interrupted the program.

@@ -100,7 +100,9 @@ fn show(args: &Args) -> Result<(), Failure> {
         let next = "give the runtime of your program a name for statistics, such as stat_name of struct fiber_config";
         return Err(Failure::new(Code::NoEngine, "no program of this user tells of its fibers", next));
     }
-    if let Some(silent) = names()?.first().filter(|_| nodes.is_empty()) {
+    if nodes.is_empty()
+        && let Some(silent) = names()?.first()
+    {
         let what = format!("node {silent:?} runs and does not answer");
         return Err(Failure::new(Code::NoEngine, what, "look again when it is less busy, or end it"));
     }

@@ -4,6 +4,10 @@ fn own_name(test: &str) -> String {
     format!("test-{test}-{}", std::process::id())
 }
 
+fn path_of(name: &str) -> io::Result<PathBuf> {
+    Ok(directory()?.join(file_of(name)?))
+}
+
 #[test]
 fn a_named_node_answers_until_it_is_dropped() {
     let name = own_name("answer");
@@ -101,7 +105,7 @@ fn a_node_that_stands_still_holds_up_nobody() {
 fn who_was_killed_is_not_listed_and_leaves_nothing() {
     let name = own_name("killed");
     let left = path_of(&name).unwrap();
-    let alone = lock().unwrap();
+    let alone = lock(&directory().unwrap()).unwrap();
     drop(UnixListener::bind(&left).unwrap());
     drop(alone);
     let alive = own_name("alive");
@@ -117,7 +121,7 @@ fn who_was_killed_is_not_listed_and_leaves_nothing() {
 fn one_that_ends_while_it_is_asked_says_nothing() {
     let name = own_name("ends");
     // Nobody who lists connects meanwhile.
-    let _alone = lock().unwrap();
+    let _alone = lock(&directory().unwrap()).unwrap();
     let listener = UnixListener::bind(path_of(&name).unwrap()).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(move || drop(listener.accept().unwrap()));
@@ -159,9 +163,30 @@ fn a_runtime_directory_that_is_no_good_is_as_none() {
     std::fs::create_dir(&own).unwrap();
     assert_eq!(directory_in(Some(own.clone().into())).unwrap(), own.join("weft"));
     std::fs::set_permissions(own.join("weft"), std::fs::Permissions::from_mode(0o777)).unwrap();
-    let long = format!("/tmp/{}", "a".repeat(DIRECTORY_BYTES_MAX));
-    for no_good in [own.to_str().unwrap(), "/nonexistent", "relative", "", &long, "/proc"] {
+    let long = own.join("a".repeat(DIRECTORY_BYTES_MAX));
+    std::fs::create_dir(&long).unwrap();
+    let of_another = own.join("b");
+    std::fs::create_dir(&of_another).unwrap();
+    if own_uid().unwrap() == 0 {
+        std::os::unix::fs::chown(&of_another, Some(65_534), None).unwrap();
+    } else {
+        std::fs::set_permissions(&of_another, std::fs::Permissions::from_mode(0o500)).unwrap();
+    }
+    let (long, of_another) = (long.to_str().unwrap(), of_another.to_str().unwrap());
+    for no_good in [own.to_str().unwrap(), "/nonexistent", ".", "", long, "/proc", of_another] {
         assert_eq!(directory_in(Some(no_good.into())).unwrap(), usual, "{no_good:?}");
     }
     std::fs::remove_dir_all(own).unwrap();
+}
+
+/// What the runtime directory is may differ between a node and who looks for it.
+#[test]
+fn a_node_is_found_wherever_it_registered() {
+    let name = own_name("elsewhere");
+    let places = places(std::env::var_os("XDG_RUNTIME_DIR")).unwrap();
+    let last = own_directory(&places[0]).unwrap();
+    let path = last.join(file_of(&name).unwrap());
+    let _listener = bind(&path, &name).unwrap();
+    assert!(list().unwrap().contains(&name));
+    std::fs::remove_file(path).unwrap();
 }

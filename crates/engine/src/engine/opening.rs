@@ -88,11 +88,11 @@ impl Engine {
         let (node, way) = self.locate(target)?;
         let remote = Address { node, port: target.port };
         let home = self.core.port_to(node);
-        let near = match &way {
+        let window = match &way {
             Way::Direct(at) => self.core.peer_window(*at, &config),
             Way::Side(_) => None,
         };
-        match near {
+        match window {
             Some(window) => config.set_window(window),
             None => config.link_mss = config.link_mss.min(self.core.mss()),
         }

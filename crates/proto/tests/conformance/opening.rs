@@ -384,7 +384,7 @@ fn a_listener_announces_what_the_links_to_the_peer_carry() {
     let script = Script::opening(&config);
     let mut listener = Listener::new(script.now, &config, [1; 32]);
     let mut announced = |near| {
-        listener.set_near(near);
+        listener.set_peer_window(near);
         let mut head = Vec::new();
         match listener.handle_packet(script.now, &syn(&generous()), secret(), &mut head) {
             Verdict::Embryo(mut own) => {

@@ -29,7 +29,7 @@ pub enum OpenError {
     Unknown(UnknownNode),
     /// The cluster does not tell which of its nodes this is.
     Which(WhichError),
-    /// An option of the builder does not make sense.
+    /// An option of the builder does not make sense, or the name for statistics is taken or has no place.
     Invalid {
         /// The sentence that says so.
         why: String,

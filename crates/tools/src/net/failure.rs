@@ -140,3 +140,20 @@ pub fn close_failure(error: &CloseError) -> Failure {
 fn ended_code(ended: &Ended) -> Code {
     if matches!(ended.reason, EndReason::Idle | EndReason::GaveUp) { Code::NoAnswer } else { Code::Lost }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_told_where_to_listen_if_that_is_not_its_default() {
+        for (at, home) in [
+            ("127.0.0.1:64064", ""),
+            ("127.0.0.1:9", " with --bind 0.0.0.0:9"),
+            ("[::1]:64064", " with --bind [::]:64064"),
+            ("[fe80::ff:fe00:2a]:0", ""),
+        ] {
+            assert_eq!(home_text(at.parse().unwrap()), home, "{at}");
+        }
+    }
+}

@@ -189,12 +189,18 @@ impl Client<'_> {
         let port = Port::new(port)
             .ok_or_else(|| Failure::new(Code::Protocol, format!("{} names port 0", self.target), ""))?;
         let peer = with_port(self.peer, port);
-        let first_port = self.args.socket.local_port;
+        let first_port = self.args.socket.local_port.filter(|&port| port != 0);
+        if let Some(first) = first_port
+            && u32::from(first) + self.request.parallel > u32::from(u16::MAX) + 1
+        {
+            let what = format!("there are not {} ports from {first} on", self.request.parallel);
+            return Err(Failure::new(Code::Usage, what, "give a smaller --local-port"));
+        }
         (0_u16..)
             .zip(0..self.request.parallel)
             .map(|(index, _)| {
                 let options = self.args.socket.options(self.request.service.socket());
-                let port = first_port.map_or(0, |first| first.saturating_add(index));
+                let port = first_port.map_or(0, |first| first + index);
                 let socket = self.connect(peer, &options.local_port(port))?;
                 socket
                     .send(&Greeting { cookie, index: Some(index.into()) }.emit())

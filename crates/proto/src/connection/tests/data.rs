@@ -283,7 +283,7 @@ fn a_larger_packet_is_looked_for_when_it_spares_some_or_a_little_later() {
 fn on_one_link_packets_are_large_at_once() {
     let config = Config { is_one_link: true, ..Config::new(Service::Datagram, 60_000) };
     let mut pair = Pair::new(&config, &config);
-    pair.listener.set_near(Some(Config { receive_slots: 100, ..config }.window()));
+    pair.listener.set_peer_window(Some(Config { receive_slots: 100, ..config }.window()));
     pair.settle();
     pair.client.send(&[7; 50_000]).unwrap();
     pair.server().send(&[8; 50_000]).unwrap();
