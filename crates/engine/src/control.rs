@@ -173,42 +173,43 @@ pub fn directory() -> io::Result<PathBuf> {
 }
 
 fn directory_in(runtime: Option<OsString>) -> io::Result<PathBuf> {
-    let [last, first @ ..] = &places(runtime)?[..] else { return Err(io::ErrorKind::NotFound.into()) };
-    first.iter().find_map(|place| own_directory(place).ok()).map_or_else(|| own_directory(last), Ok)
+    let (named, usual) = places(runtime)?;
+    named.and_then(|place| own_directory(place).ok()).map_or_else(|| own_directory(usual), Ok)
 }
 
-/// Where the sockets may be, the last choice first. A runtime directory that is another user's, as it is after `su`, or none at all, is as
-/// one that is not set.
-fn places(runtime: Option<OsString>) -> io::Result<Vec<PathBuf>> {
+/// Where the sockets may be: below the runtime directory, and otherwise. One that is another user's, as it is after `su`, or none at all,
+/// is as one that is not set.
+fn places(runtime: Option<OsString>) -> io::Result<(Option<PathBuf>, PathBuf)> {
     let uid = own_uid()?;
     let is_own = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|runtime| runtime.uid() == uid);
     let named = runtime.map(PathBuf::from).filter(|path| path.is_absolute() && is_own(path));
     let named = named.map(|path| path.join("weft"));
     let named = named.filter(|path| path.as_os_str().len() <= DIRECTORY_BYTES_MAX);
-    Ok([Some(format!("/tmp/weft-{uid}").into()), named].into_iter().flatten().collect())
+    Ok((named, format!("/tmp/weft-{uid}").into()))
 }
 
 /// The directories that nodes of this user may be found in: what the runtime directory is may have changed since they began.
 fn directories() -> io::Result<Vec<PathBuf>> {
     directory()?;
-    let places = places(std::env::var_os("XDG_RUNTIME_DIR"))?;
-    Ok(places.into_iter().filter(|place| is_own_directory(place).unwrap_or(false)).collect())
+    let (named, usual) = places(std::env::var_os("XDG_RUNTIME_DIR"))?;
+    let all = named.into_iter().chain([usual]);
+    Ok(all.filter(|place| is_own_directory(place).unwrap_or(false)).collect())
 }
 
 /// Makes it, unless it is there.
-fn own_directory(path: &Path) -> io::Result<PathBuf> {
+fn own_directory(path: PathBuf) -> io::Result<PathBuf> {
     let is_there = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
     let refused =
         |error: io::Error| io::Error::new(error.kind(), format!("cannot make {}: {error}", path.display()));
     std::fs::DirBuilder::new()
         .mode(0o700)
-        .create(path)
+        .create(&path)
         .or_else(|error| if is_there(&error) { Ok(()) } else { Err(refused(error)) })?;
-    if !is_own_directory(path)? {
+    if !is_own_directory(&path)? {
         let why = format!("{} is not a directory of this user alone; remove it", path.display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
-    Ok(path.to_owned())
+    Ok(path)
 }
 
 fn is_own_directory(path: &Path) -> io::Result<bool> {
@@ -252,6 +253,7 @@ pub fn list() -> io::Result<Vec<String>> {
         }
     }
     names.sort();
+    names.dedup();
     Ok(names)
 }
 

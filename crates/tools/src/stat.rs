@@ -13,8 +13,8 @@ use crate::{fibers, io_node, net, say};
 /// Show the connections and counters of running nodes
 ///
 /// Finds every node of this user on this machine: those of the `weft` command, and those of programs that gave theirs, or
-/// their runtime of fibers, a name for statistics. They are found below $XDG_RUNTIME_DIR, or /tmp/weft-UID where that is not set or not this
-/// user's, so it has to be the same for both.
+/// their runtime of fibers, a name for statistics. They are found below $XDG_RUNTIME_DIR, if that is this user's, and below
+/// /tmp/weft-UID, so the first has to be the same for both.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Nodes to show, by name [default: all]

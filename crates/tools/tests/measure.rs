@@ -368,10 +368,24 @@ fn who_is_not_read_any_more_takes_leave() {
 /// Each connection has a port of its own, beginning with that one.
 #[test]
 fn the_load_comes_from_the_ports_that_were_asked_for() {
-    let server = server();
-    let done = perf(&server, &["--bytes", "1M", "--parallel", "2", "--local-port", "5550"]);
-    assert_eq!(done.code, 0, "{done:?}");
-    assert_eq!(number(&done.json(), "to_server.received_bytes"), f64::from(1 << 20));
+    let name = format!("test-ports-{}", unique());
+    let server = Server::start(&["perf", "--server", "--port", "0", "--stat-name", &name]);
+    let target = server.target();
+    let words =
+        ["perf", &target, "--peer-underlay", &server.underlay, "--time", "60s", "--local-port", "5550"];
+    let mut client = Running::start(&[&words[..], &["--parallel", "2"]].concat());
+    let peers = || {
+        let json = weft(&["stat", &name, "--json"]).json();
+        let all = json["connections"].as_array().unwrap().clone();
+        all.iter().filter_map(|one| one["peer"].as_str()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let is_from = |port: &str| peers().iter().any(|peer| peer.ends_with(port));
+    let begin = Instant::now();
+    while !(is_from(":5550") && is_from(":5551")) {
+        assert!(begin.elapsed() < Duration::from_secs(30), "they come from {:?}", peers());
+        thread::sleep(Duration::from_millis(10));
+    }
+    client.kill();
 }
 
 #[test]
