@@ -112,6 +112,11 @@ impl<'a> Binding<'a> {
         self.is_done || self.is_ahead
     }
 
+    /// Whether bytes of a stream are waited for.
+    pub(crate) fn is_of_stream(&self) -> bool {
+        self.slot.service() == Service::Stream
+    }
+
     pub(crate) fn is_of(&self, slot: &Arc<Slot>) -> bool {
         Arc::ptr_eq(self.slot, slot)
     }

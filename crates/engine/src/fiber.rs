@@ -91,6 +91,8 @@ impl Core {
         let is_called = || (sleeper.is_called)() || self.is_stopping.load(Ordering::SeqCst);
         let begin = clock::now();
         let until = limit.map(|limit| begin + limit);
+        // What its fibers wait for is not known here.
+        let _urgent = port.inflow.be_urgent();
         let lead = port.try_lead().or_else(|| {
             let ticket = port.follow(sleeper.waker.clone(), begin);
             if port.is_led() && !is_called() {

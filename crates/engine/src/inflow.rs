@@ -12,6 +12,10 @@
 //! in a doze (decision 0047), and no user thread sent anything in it that the peer might wait to answer. And a doze that finds less than
 //! half of what would have come has held up a sender whose window is small, and one that ended more than [`LATE`] after its time was on
 //! a processor that others want: after [`HARMFUL_MAX`] of these in a row there is none for [`PENANCE`].
+//!
+//! A stream may come more slowly than that, as the network is slower than the machine. Who waits for its bytes dozes as well then, for
+//! longer where that does not hold up its sender (see `stretch`), and where no thread sleeps until something comes that may not be late
+//! (decision 0099).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -20,6 +24,10 @@ use weft_base::Instant;
 
 use crate::counters::Tally;
 use crate::port::TURN_PACKETS;
+
+mod stretch;
+
+use stretch::Stretch;
 
 /// How long a thread dozes; the system makes more of it, [`DOZE_MORE`].
 const DOZE_MIN: Duration = Duration::from_micros(50);
@@ -47,6 +55,13 @@ const LATE: Duration = Duration::from_micros(200);
 const WINDOW: Duration = Duration::from_millis(1);
 /// Packets in a millisecond from which on the port is flooded: 1.8 Gbit/s of full packets.
 const FLOOD_PER_MS: u64 = 160;
+/// The same where a stream is waited for: it is flooded slowly, from 60 Mbit/s on. What comes more seldom who waits sleeps until.
+const STREAM_PER_MS: u64 = 5;
+/// Bytes of a packet from which on it is likely to be one of a stream.
+const FULL_BYTES: u64 = 1_200;
+/// What comes in a doze of who waits for a stream, where that is longer than other dozes are: then it hardly matters what a doze costs.
+const STREAM_BYTES: u64 = 192 << 10;
+const STREAM_PACKETS: u64 = 128;
 /// Bytes of a packet from which on few are in flight: their sender would wait for who dozes.
 const LARGE_BYTES: u64 = 32 << 10;
 /// How long after dozes that did harm there is no other one.
@@ -76,11 +91,12 @@ impl Arrived {
 pub(crate) struct Window {
     since: Instant,
     arrived: Arrived,
+    stretch: Stretch,
 }
 
 impl Window {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { since: now, arrived: Arrived::default() }
+        Self { since: now, arrived: Arrived::default(), stretch: Stretch::new(now) }
     }
 }
 
@@ -92,8 +108,14 @@ pub(crate) struct Inflow {
     flood_per_ms: AtomicU64,
     /// Whether its packets came one by one: the kernel joined few.
     is_apart: AtomicBool,
-    /// How long a doze is, in nanoseconds.
+    /// Whether who waits for bytes of a stream dozes as [`Stretch`] has it, and whether the port is flooded for him alone.
+    is_stretched: AtomicBool,
+    is_slow: AtomicBool,
+    /// Threads that sleep until something comes that may not be late.
+    urgent: AtomicU32,
+    /// How long a doze is, in nanoseconds, and that of who waits for bytes of a stream.
     doze_ns: AtomicU64,
+    stream_doze_ns: AtomicU64,
     /// Packets that a turn takes.
     turn_packets: AtomicUsize,
     /// Whether the last turn took as many, and may have left some.
@@ -114,7 +136,11 @@ impl Inflow {
             buffer_bytes: AtomicU64::new(buffer_bytes as u64),
             flood_per_ms: AtomicU64::new(0),
             is_apart: AtomicBool::new(false),
+            is_stretched: AtomicBool::new(false),
+            is_slow: AtomicBool::new(false),
+            urgent: AtomicU32::new(0),
             doze_ns: AtomicU64::new(nanos(DOZE_MIN)),
+            stream_doze_ns: AtomicU64::new(nanos(DOZE_MIN)),
             turn_packets: AtomicUsize::new(TURN_PACKETS),
             is_behind: AtomicBool::new(false),
             packets: Tally::default(),
@@ -145,20 +171,32 @@ impl Inflow {
         let until_full_ns = self.until_full_ns(packets_per_ms, bytes_per_ms);
         let has_room = until_full_ns >= nanos(DOZE_MIN);
         let is_large = bytes >= packets * LARGE_BYTES;
-        let is_flood = packets_per_ms >= FLOOD_PER_MS
-            && !is_large
-            && has_room
+        let may_doze =
+            !is_large && has_room && self.sent_at.load(Ordering::Relaxed) < window.since.as_nanos();
+        let is_flood = may_doze
+            && packets_per_ms >= FLOOD_PER_MS
             && span < 2 * WINDOW
-            && self.sent_at.load(Ordering::Relaxed) < window.since.as_nanos()
             && self.awake_until.load(Ordering::Relaxed) < now.as_nanos();
+        let is_stream = may_doze
+            && packets_per_ms >= STREAM_PER_MS
+            && bytes >= packets * FULL_BYTES
+            && span < 4 * WINDOW
+            && self.urgent.load(Ordering::SeqCst) == 0;
+        let most = window.stretch.note(bytes, span, now);
+        let most = if is_stream { most } else { Duration::ZERO };
+        self.is_stretched.store(!most.is_zero(), Ordering::Relaxed);
+        self.is_slow.store(!is_flood && !most.is_zero(), Ordering::Relaxed);
         self.flood_per_ms.store(if is_flood { packets_per_ms } else { 0 }, Ordering::Relaxed);
         let is_apart = pieces > packets / 2;
         self.is_apart.store(is_apart, Ordering::Relaxed);
         let is_short = is_large || is_flood && is_apart;
         let turn = if is_short { turn_packets_of(packets, bytes) } else { TURN_PACKETS };
         self.turn_packets.store(turn, Ordering::Relaxed);
-        self.doze_ns.store(self.doze_ns_at(packets_per_ms, bytes_per_ms), Ordering::Relaxed);
-        *window = Window::new(now);
+        let doze_ns = self.doze_ns_at(packets_per_ms, bytes_per_ms);
+        self.doze_ns.store(doze_ns, Ordering::Relaxed);
+        let stream_doze_ns = self.stream_doze_ns_at(packets_per_ms, bytes_per_ms).min(nanos(most));
+        self.stream_doze_ns.store(stream_doze_ns.max(doze_ns), Ordering::Relaxed);
+        (window.since, window.arrived) = (now, Arrived::default());
         (!has_room || until_full_ns >= ROOMY * nanos(DOZE_MIN)).then_some(has_room)
     }
 
@@ -188,22 +226,39 @@ impl Inflow {
     /// How long a doze is where so much comes in a millisecond, if there is one.
     fn doze_ns_at(&self, packets_per_ms: u64, bytes_per_ms: u64) -> u64 {
         let gathered = until_ns(GATHER_BYTES, bytes_per_ms).min(until_ns(GATHER_PACKETS, packets_per_ms));
-        // What comes in the system's part of a doze needs room as well; the shortest doze is as long as it was measured to pay.
-        let full = self.until_full_ns(packets_per_ms, bytes_per_ms).saturating_sub(nanos(DOZE_MORE));
-        gathered.min(full).clamp(nanos(DOZE_MIN), nanos(DOZE_MAX))
+        gathered
+            .min(self.until_short_ns(packets_per_ms, bytes_per_ms))
+            .clamp(nanos(DOZE_MIN), nanos(DOZE_MAX))
+    }
+
+    /// The same where a stream is waited for, as long as it may be.
+    fn stream_doze_ns_at(&self, packets_per_ms: u64, bytes_per_ms: u64) -> u64 {
+        let gathered = until_ns(STREAM_BYTES, bytes_per_ms).min(until_ns(STREAM_PACKETS, packets_per_ms));
+        gathered.min(self.until_short_ns(packets_per_ms, bytes_per_ms))
+    }
+
+    /// How long there is room for what comes in a doze, and in the system's part of it.
+    fn until_short_ns(&self, packets_per_ms: u64, bytes_per_ms: u64) -> u64 {
+        self.until_full_ns(packets_per_ms, bytes_per_ms).saturating_sub(nanos(DOZE_MORE))
     }
 
     /// How long who finds nothing in a flood dozes; the system makes more of it.
     pub(crate) fn doze(&self) -> Duration {
-        Duration::from_nanos(self.doze_ns.load(Ordering::Relaxed))
+        self.doze_of(false)
+    }
+
+    /// The same of who waits for bytes of a stream, or for something else.
+    pub(crate) fn doze_of(&self, is_stream: bool) -> Duration {
+        let nanos = if is_stream { &self.stream_doze_ns } else { &self.doze_ns };
+        Duration::from_nanos(nanos.load(Ordering::Relaxed))
     }
 
     /// A user thread sends something.
     #[inline]
     pub(crate) fn note_user_sends(&self, now: Instant) {
         self.sent_at.store(now.as_nanos(), Ordering::Relaxed);
-        if self.is_flooded() {
-            self.flood_per_ms.store(0, Ordering::Relaxed);
+        if self.is_dozed_through(true) {
+            self.end_flood();
         }
     }
 
@@ -217,15 +272,39 @@ impl Inflow {
         self.flood_per_ms.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether it is, by packets that come one by one.
+    /// Whether who waits dozes where he finds nothing: in a flood, and who waits for bytes of a stream in a slow one as well.
     #[inline]
-    pub(crate) fn is_flooded_apart(&self) -> bool {
+    pub(crate) fn is_dozed_through(&self, is_stream: bool) -> bool {
+        self.is_flooded() || is_stream && self.is_slow.load(Ordering::Relaxed)
+    }
+
+    /// Whether he does better to doze before he looks: where packets come one by one, or slowly.
+    #[inline]
+    pub(crate) fn is_dozed_through_first(&self, is_stream: bool) -> bool {
         self.is_flooded() && self.is_apart.load(Ordering::Relaxed)
+            || is_stream && self.is_slow.load(Ordering::Relaxed)
+    }
+
+    fn end_flood(&self) {
+        self.flood_per_ms.store(0, Ordering::Relaxed);
+        self.is_slow.store(false, Ordering::Relaxed);
+    }
+
+    /// A thread sleeps until something comes that may not be late, as long as it keeps this: streams are not dozed through for longer than
+    /// floods are.
+    pub(crate) fn be_urgent(&self) -> Urgent<'_> {
+        self.urgent.fetch_add(1, Ordering::SeqCst);
+        self.is_slow.store(false, Ordering::Relaxed);
+        self.stream_doze_ns.store(self.doze_ns.load(Ordering::Relaxed), Ordering::Relaxed);
+        Urgent(self)
     }
 
     /// Since a doze that began at `begin` so many packets came in, with one turn behind it.
-    pub(crate) fn note_doze(&self, begin: Instant, packets: u64, now: Instant) {
-        let is_late = now - begin > self.doze() + LATE;
+    pub(crate) fn note_doze(&self, begin: Instant, packets: u64, now: Instant, is_stream: bool) {
+        if is_stream && self.is_stretched.load(Ordering::Relaxed) {
+            return;
+        }
+        let is_late = now - begin > self.doze_of(is_stream) + LATE;
         self.judge(!is_late && self.has_come(begin, packets, now), now);
     }
 
@@ -245,9 +324,18 @@ impl Inflow {
             self.harmful.store(0, Ordering::Relaxed);
         } else if self.harmful.fetch_add(1, Ordering::Relaxed) + 1 >= HARMFUL_MAX {
             self.harmful.store(0, Ordering::Relaxed);
-            self.flood_per_ms.store(0, Ordering::Relaxed);
+            self.end_flood();
             self.awake_until.store((now + PENANCE).as_nanos(), Ordering::Relaxed);
         }
+    }
+}
+
+/// A thread is urgent, see [`Inflow::be_urgent`].
+pub(crate) struct Urgent<'a>(&'a Inflow);
+
+impl Drop for Urgent<'_> {
+    fn drop(&mut self) {
+        self.0.urgent.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -11,7 +11,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use weft_base::Instant;
+use weft_base::{Instant, Service};
 use weft_sync::scheduler;
 
 use crate::binding::Binding;
@@ -19,6 +19,7 @@ use crate::clock;
 use crate::core::Core;
 use crate::port::Port;
 use crate::runner::Runner;
+use crate::slot::Slot;
 use crate::waiters::{Interest, Waiters};
 
 /// A wait of less than this might have ended within a spin, had neither end slept.
@@ -33,9 +34,21 @@ pub(crate) struct Condition<'a> {
     pub(crate) waiters: &'a Waiters,
     pub(crate) interest: Interest,
     pub(crate) deadline: Option<Instant>,
+    /// Whether it is to be seen at once, also beside a stream that comes slowly (see `inflow`).
+    pub(crate) is_urgent: bool,
 }
 
-impl Condition<'_> {
+impl<'a> Condition<'a> {
+    /// At a slot: who waits for a message, or for the open, is urgent.
+    pub(crate) fn of_slot(slot: &'a Slot, interest: Interest, deadline: Option<Instant>) -> Self {
+        let is_urgent = match interest {
+            Interest::Readable | Interest::RestReadable => slot.service() != Service::Stream,
+            Interest::Connected => true,
+            Interest::Writable | Interest::RestWritable | Interest::Closed => false,
+        };
+        Self { waiters: &slot.waiters, interest, deadline, is_urgent }
+    }
+
     #[inline]
     pub(crate) fn holds(&self) -> bool {
         self.waiters.is_ready(self.interest)
@@ -77,6 +90,11 @@ impl<'a, 'b> Wait<'a, 'b> {
     fn has_message(&self) -> bool {
         self.binding.as_ref().is_some_and(|binding| binding.ends_wait())
     }
+
+    /// Whether it is for bytes of a stream.
+    fn is_of_stream(&self) -> bool {
+        self.binding.as_ref().is_some_and(|binding| binding.is_of_stream())
+    }
 }
 
 impl Core {
@@ -115,15 +133,19 @@ impl Core {
         binding: Option<&mut Binding<'_>>,
     ) -> bool {
         let port = self.port(home());
-        let is_receiver = binding.is_some();
-        let dozed_at =
-            if is_receiver && port.inflow.is_flooded_apart() { doze_first(port, condition) } else { None };
+        let dozed_at = match &binding {
+            Some(binding) if port.inflow.is_dozed_through_first(binding.is_of_stream()) => {
+                doze_first(port, condition, binding.is_of_stream())
+            }
+            _ => None,
+        };
         port.ask_for_lead();
         let mut wait = Wait { dozed_at, ..Wait::new(condition, binding) };
         port.note_wait(wait.begin);
         if let Some(outcome) = self.spin(port, &mut wait) {
             return outcome;
         }
+        let _urgent = condition.is_urgent.then(|| port.inflow.be_urgent());
         let outcome = self.sleep(home, &mut wait);
         self.adapt_spin(port, clock::now() - wait.begin < LIVELY);
         outcome
@@ -166,7 +188,7 @@ impl Core {
             if taken.is_some()
                 && let Some((begin, before)) = wait.dozed_at.take()
             {
-                port.inflow.note_doze(begin, port.inflow.packets() - before, now);
+                port.inflow.note_doze(begin, port.inflow.packets() - before, now, wait.is_of_stream());
             }
             if wait.has_message() || wait.condition.holds() {
                 return Some(true);
@@ -181,9 +203,9 @@ impl Core {
             match taken {
                 // Another thread runs the turn: the processor may be what it needs.
                 None => std::thread::yield_now(),
-                Some(0) if port.inflow.is_flooded() => {
+                Some(0) if port.inflow.is_dozed_through(wait.is_of_stream()) => {
                     wait.dozed_at = Some((now, port.inflow.packets()));
-                    weft_link::doze(port.inflow.doze());
+                    weft_link::doze(port.inflow.doze_of(wait.is_of_stream()));
                     now = clock::now();
                 }
                 Some(0) => poll_again(round),
@@ -200,11 +222,11 @@ impl Core {
     }
 }
 
-/// In a flood whose packets come one by one: dozes before they are looked for, where they were just now and none were left, if there is
+/// In a flood whose packets come one by one, or slowly: dozes before they are looked for, where they were just now and none were left, if there is
 /// time. Tells when that began, and how many packets had come before.
 #[cold]
-fn doze_first(port: &Port, condition: Condition<'_>) -> Option<(Instant, u64)> {
-    let (begin, doze) = (clock::now(), port.inflow.doze());
+fn doze_first(port: &Port, condition: Condition<'_>, is_stream: bool) -> Option<(Instant, u64)> {
+    let (begin, doze) = (clock::now(), port.inflow.doze_of(is_stream));
     let looked_at = Instant::from_nanos(port.user_turn_at.load(Ordering::Relaxed));
     if begin - looked_at >= doze || port.inflow.is_behind() || condition.is_late(begin + doze) {
         return None;

@@ -90,7 +90,7 @@ impl Rest<'_> {
     /// Waits until the next part has room; false where it has none for so long.
     fn wait(&self, limit: Duration) -> bool {
         let (slot, deadline) = (self.slot, Some(clock::now() + limit));
-        let condition = Condition { waiters: &slot.waiters, interest: Interest::RestWritable, deadline };
+        let condition = Condition::of_slot(slot, Interest::RestWritable, deadline);
         self.engine.core.wait(|| slot.home(), condition, None)
     }
 

@@ -23,7 +23,7 @@ impl Engine {
         timeout: Option<Duration>,
     ) -> Result<P::Taken, RecvError> {
         let deadline = timeout.map(|timeout| clock::now() + timeout);
-        let condition = Condition { waiters: &slot.waiters, interest: Interest::RestReadable, deadline };
+        let condition = Condition::of_slot(slot, Interest::RestReadable, deadline);
         let (is_there, bound) = place.bind(slot, |binding| {
             binding.let_read(Ahead::Joined);
             self.before_wait(slot);
@@ -54,7 +54,7 @@ impl Engine {
         let has_begun = !reader.place.beginning().is_empty();
         let mut interest = if has_begun { Interest::RestReadable } else { reader.read_ahead() };
         loop {
-            let condition = Condition { waiters: &slot.waiters, interest, deadline };
+            let condition = Condition::of_slot(slot, interest, deadline);
             let (is_there, bound) = reader.place.bind(slot, |binding| {
                 if interest == Interest::RestReadable {
                     binding.let_read(Ahead::All);

@@ -48,7 +48,7 @@ impl Engine {
     #[must_use]
     pub fn wait(&self, slot: &Arc<Slot>, interest: Interest, deadline: Option<Instant>) -> bool {
         self.before_wait(slot);
-        self.core.wait(|| slot.home(), Condition { waiters: &slot.waiters, interest, deadline }, None)
+        self.core.wait(|| slot.home(), Condition::of_slot(slot, interest, deadline), None)
     }
 
     /// Waits until the open is decided; false if the deadline passed first. The caller goes on at once then: what he sends may be the third

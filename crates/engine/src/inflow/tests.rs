@@ -62,13 +62,13 @@ fn nobody_dozes_where_what_comes_meanwhile_fills_more_than_a_part_of_the_buffer(
 fn packets_that_were_joined_do_not_come_apart() {
     let inflow = Inflow::new(BUFFER_BYTES);
     let mut window = play(&inflow, 100);
-    assert!(inflow.is_flooded() && !inflow.is_flooded_apart());
+    assert!(inflow.is_flooded() && !inflow.is_dozed_through_first(false));
     (11..=20).for_each(|turn| note(&inflow, &mut window, packets(100, 51), us(100 * turn)));
-    assert!(inflow.is_flooded_apart());
+    assert!(inflow.is_dozed_through_first(false));
     (21..=30).for_each(|turn| note(&inflow, &mut window, packets(100, 50), us(100 * turn)));
-    assert!(inflow.is_flooded() && !inflow.is_flooded_apart());
+    assert!(inflow.is_flooded() && !inflow.is_dozed_through_first(false));
     (31..=40).for_each(|turn| note(&inflow, &mut window, packets(10, 10), us(100 * turn)));
-    assert!(!inflow.is_flooded_apart());
+    assert!(!inflow.is_dozed_through_first(false));
 }
 
 #[test]
@@ -136,22 +136,72 @@ fn a_window_with_a_pause_is_no_flood() {
 fn dozes_that_held_up_the_sender_are_the_last_for_a_while() {
     let inflow = Inflow::new(BUFFER_BYTES);
     let mut window = play(&inflow, 100); // one a microsecond
-    inflow.note_doze(us(1_000), 50, us(1_100));
+    inflow.note_doze(us(1_000), 50, us(1_100), false);
     assert!(inflow.is_flooded(), "half of the packets came");
-    inflow.note_doze(us(1_000), 128, us(1_250));
+    inflow.note_doze(us(1_000), 128, us(1_250), false);
     assert!(inflow.is_flooded(), "half of what a turn takes came");
-    (0..2).for_each(|_| inflow.note_doze(us(1_000), 49, us(1_100)));
+    (0..2).for_each(|_| inflow.note_doze(us(1_000), 49, us(1_100), false));
     assert!(inflow.is_flooded(), "by chance");
-    inflow.note_doze(us(1_000), 50, us(1_100));
-    (0..2).for_each(|_| inflow.note_doze(us(1_000), 49, us(1_100)));
+    inflow.note_doze(us(1_000), 50, us(1_100), false);
+    (0..2).for_each(|_| inflow.note_doze(us(1_000), 49, us(1_100), false));
     assert!(inflow.is_flooded(), "not in a row");
     (0..3).for_each(|_| inflow.note_doze_for_others(us(1_000), 128, us(1_900)));
     assert!(inflow.is_flooded(), "who ended it late are those that it was for");
-    (0..2).for_each(|_| inflow.note_doze(us(1_000), 128, us(1_900)));
+    (0..2).for_each(|_| inflow.note_doze(us(1_000), 128, us(1_900), false));
     inflow.note_doze_for_others(us(1_000), 49, us(1_100));
     assert!(!inflow.is_flooded());
     (11..=1_000).for_each(|turn| note(&inflow, &mut window, packets(100, 1), us(100 * turn)));
     assert!(!inflow.is_flooded(), "not yet");
     (1_001..=1_050).for_each(|turn| note(&inflow, &mut window, packets(100, 1), us(100 * turn)));
     assert!(inflow.is_flooded());
+}
+
+/// Milliseconds of a stream, 80 packets of 1,444 bytes in each.
+fn stream(inflow: &Inflow, window: &mut Window, since_ms: u64, count: u64) {
+    for ms in since_ms..since_ms + count {
+        let arrived = Arrived { packets: 80, pieces: 10, bytes: 80 * 1_444 };
+        note(inflow, window, arrived, us(1_000 * (ms + 1)));
+    }
+}
+
+#[test]
+fn who_waits_for_a_stream_dozes_where_it_comes_slowly() {
+    let inflow = Inflow::new(BUFFER_BYTES);
+    let mut window = Window::new(AT);
+    stream(&inflow, &mut window, 0, 10);
+    assert!(!inflow.is_dozed_through(true), "not tried yet");
+    stream(&inflow, &mut window, 10, 200);
+    assert!(inflow.is_dozed_through(true) && inflow.is_dozed_through_first(true));
+    assert!(!inflow.is_dozed_through(false) && !inflow.is_dozed_through_first(false), "others do not");
+    assert_eq!(inflow.doze_of(true), Duration::from_micros(600));
+    assert_eq!(inflow.doze_of(false), DOZE_MAX);
+    inflow.note_user_sends(us(210_500));
+    assert!(!inflow.is_dozed_through(true), "the peer may wait for what is sent");
+    stream(&inflow, &mut window, 210, 2);
+    assert!(inflow.is_dozed_through(true), "until a window without");
+}
+
+#[test]
+fn small_packets_are_no_stream() {
+    let inflow = Inflow::new(BUFFER_BYTES);
+    let mut window = Window::new(AT);
+    (1..=200).for_each(|ms| note(&inflow, &mut window, packets(80, 80), us(1_000 * ms)));
+    assert!(!inflow.is_dozed_through(true));
+}
+
+#[test]
+fn a_stream_is_not_dozed_through_beside_who_is_urgent() {
+    let inflow = Inflow::new(BUFFER_BYTES);
+    let mut window = Window::new(AT);
+    stream(&inflow, &mut window, 0, 200);
+    let urgent = [inflow.be_urgent(), inflow.be_urgent()];
+    assert!(!inflow.is_dozed_through(true));
+    assert_eq!(inflow.doze_of(true), DOZE_MAX);
+    let [first, second] = urgent;
+    drop(first);
+    stream(&inflow, &mut window, 200, 50);
+    assert!(!inflow.is_dozed_through(true), "there is another one");
+    drop(second);
+    stream(&inflow, &mut window, 250, 50);
+    assert!(inflow.is_dozed_through(true));
 }

@@ -78,13 +78,15 @@ impl Reliance {
             }
             may_try
         };
-        if !(is_served || port.inflow.is_flooded() && port.is_served_since(looked_at)) {
+        let is_flooded = port.inflow.is_dozed_through(true);
+        if !(is_served || is_flooded && port.is_served_since(looked_at)) {
             self.nap = LEADERS_NAP;
             return None;
         }
         self.has_napped = true;
         let longer = (2 * self.nap).min(LEADERS_NAP_MAX);
-        Some(std::mem::replace(&mut self.nap, longer))
+        let nap = std::mem::replace(&mut self.nap, longer);
+        Some(if is_flooded { nap.max(2 * port.inflow.doze_of(true)) } else { nap })
     }
 }
 
