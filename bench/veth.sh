@@ -18,6 +18,8 @@ however it ends. The server is stopped when the client is done. Needs root.
                      cards have it; off: they are not joined either (default on)
   --loss PERCENT     this share of the packets to the server is dropped before it sees them, each by itself and at
                      random; take offloads off with it, or one drop takes a whole large packet (default 0)
+  --rate MBIT        either end sends so many megabits in a second at most, what it has beyond that waits in a queue of 2 MiB; needs tc
+                     (default: what the machine can do)
   --wire COMMAND     the ends are not joined: COMMAND, followed by the names of two interfaces, one towards the server
                      and one towards the client, carries whole frames between these in a namespace of its own
   --between          beside the cable between the two ends there is a way through a third namespace with a cable to each; its
@@ -42,12 +44,12 @@ fail() {
     exit 2
 }
 
-mtu=1500 offloads=on loss=0 wire='' between='' server='' client='' with='' cores=0,1 priority=5
+mtu=1500 offloads=on loss=0 rate='' wire='' between='' server='' client='' with='' cores=0,1 priority=5
 while [ $# -gt 0 ]; do
     case $1 in
     --help) usage; exit 0 ;;
     --between) between=yes; shift ;;
-    --mtu | --offloads | --loss | --wire | --server | --client | --with | --cores | --priority)
+    --mtu | --offloads | --loss | --rate | --wire | --server | --client | --with | --cores | --priority)
         [ $# -ge 2 ] || fail "$1 needs a value"
         eval "${1#--}=\$2"
         shift 2
@@ -58,6 +60,7 @@ done
 case $offloads in on | cut | off) ;; *) fail "--offloads is on, cut or off, not \"$offloads\"" ;; esac
 lost=$(awk -v "percent=$loss" 'BEGIN { if (percent ~ /^[0-9.]+$/ && percent <= 100) printf "%d", percent * 1000 }')
 [ -n "$lost" ] || fail "--loss is a share in percent, not \"$loss\""
+case $rate in *[!0-9]*) fail "--rate is a number of megabits a second, not \"$rate\"" ;; esac
 if [ -z "$with" ] && { [ -z "$server" ] || [ -z "$client" ]; }; then
     fail "give --server and --client, or --with; see --help"
 fi
@@ -107,6 +110,7 @@ setup() {
     ip -n "$1" link set "$1" mtu "$mtu" up
     ip -n "$1" link set lo up
     offload "$1" "$1"
+    [ -z "$rate" ] || tc -n "$1" qdisc add dev "$1" root tbf rate "${rate}mbit" burst 256kb limit 2mb
     if [ -n "$wire" ]; then
         # Frames that leave the kernel have their checksums, and windows may hold what a long way holds.
         ip netns exec "$1" ethtool -K "$1" tx off tso off gso off tx-udp-segmentation off

@@ -64,6 +64,11 @@ def bulk():
         "weft": Weft.stream(),
         "weft-208K": Weft.stream(both=NARROW),
     })
+    yield Row("slow-bulk", wires.SLOW, [GBIT, CPU], "tcp", {
+        "tcp": kernel("tcp", "--size", "131072"),
+        "quinn": quinn("stream", "--size", "131072"),
+        "weft": Weft.stream(),
+    })
 
 
 def messages():

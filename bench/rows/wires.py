@@ -41,6 +41,9 @@ JUMBO = {f"{setting}-9000": Wire(f"MTU 9000, offloads {setting}", ["--offloads",
 NEAR_LOSS = {f"loss-{loss:g}": Wire(f"Loss {loss:g} %, no delay", ["--offloads", "off", "--loss", f"{loss:g}"])
              for loss in LOSSES}
 FAR_LOSS = {"far": far(3000), **{f"far-{loss:g}": far(3000, loss) for loss in LOSSES}}
+# A network that is slower than the machine, as most are: what counts is the processor time.
+SLOW = {f"slow-{mbit}": Wire(f"A network of {mbit / 1000:g} Gbit/s", ["--offloads", "cut", "--rate", str(mbit)], priority=0)
+        for mbit in (100, 250, 500, 1000, 2500, 5000, 10000)}
 # Two flows on it have the processors' time from the scheduler, and the rate is one that the processors do not limit.
 SHARED = {"shared": far(1000, priority=0)}
 # What forwards runs on whichever core is free.
@@ -52,4 +55,4 @@ HALVES = {f"halves-{setting}": Wire(f"Each end on {HALF} cores, offloads {settin
                                     cores=f"0-{HALF - 1},{HALF}-{2 * HALF - 1}")
           for setting in ("on", "cut", "off")}
 NONE = {"none": Wire("Within one process", None)}
-ALL = {**OFFLOADS, **CUT, **JUMBO, **NEAR_LOSS, **FAR_LOSS, **SHARED, **BETWEEN, **HALVES, **NONE}
+ALL = {**OFFLOADS, **CUT, **JUMBO, **NEAR_LOSS, **FAR_LOSS, **SLOW, **SHARED, **BETWEEN, **HALVES, **NONE}
