@@ -100,17 +100,25 @@ impl Window {
     }
 }
 
+/// What kinds of floods there are at a port.
+mod kinds {
+    pub(super) const FLOOD: u32 = 1;
+    /// Its packets came one by one: the kernel joined few.
+    pub(super) const APART: u32 = 2;
+    /// Who waits for bytes of a stream dozes as [`Stretch`](super::Stretch) has it.
+    pub(super) const STRETCHED: u32 = 4;
+    /// The port is flooded for him alone.
+    pub(super) const SLOW: u32 = 8;
+}
+
 /// What the last window told.
 pub(crate) struct Inflow {
     /// Bytes of the kernel's buffer.
     buffer_bytes: AtomicU64,
+    /// What is to be known of it at once, see [`kinds`].
+    kinds: AtomicU32,
     /// Packets a millisecond while the port is flooded, else 0.
     flood_per_ms: AtomicU64,
-    /// Whether its packets came one by one: the kernel joined few.
-    is_apart: AtomicBool,
-    /// Whether who waits for bytes of a stream dozes as [`Stretch`] has it, and whether the port is flooded for him alone.
-    is_stretched: AtomicBool,
-    is_slow: AtomicBool,
     /// Threads that sleep until something comes that may not be late.
     urgent: AtomicU32,
     /// How long a doze is, in nanoseconds, and that of who waits for bytes of a stream.
@@ -134,10 +142,8 @@ impl Inflow {
     pub(crate) fn new(buffer_bytes: usize) -> Self {
         Self {
             buffer_bytes: AtomicU64::new(buffer_bytes as u64),
+            kinds: AtomicU32::new(0),
             flood_per_ms: AtomicU64::new(0),
-            is_apart: AtomicBool::new(false),
-            is_stretched: AtomicBool::new(false),
-            is_slow: AtomicBool::new(false),
             urgent: AtomicU32::new(0),
             doze_ns: AtomicU64::new(nanos(DOZE_MIN)),
             stream_doze_ns: AtomicU64::new(nanos(DOZE_MIN)),
@@ -184,11 +190,17 @@ impl Inflow {
             && self.urgent.load(Ordering::SeqCst) == 0;
         let most = window.stretch.note(bytes, span, now);
         let most = if is_stream { most } else { Duration::ZERO };
-        self.is_stretched.store(!most.is_zero(), Ordering::Relaxed);
-        self.is_slow.store(!is_flood && !most.is_zero(), Ordering::Relaxed);
         self.flood_per_ms.store(if is_flood { packets_per_ms } else { 0 }, Ordering::Relaxed);
         let is_apart = pieces > packets / 2;
-        self.is_apart.store(is_apart, Ordering::Relaxed);
+        let is_stretched = !most.is_zero();
+        let kinds = [
+            (kinds::FLOOD, is_flood),
+            (kinds::APART, is_flood && is_apart),
+            (kinds::STRETCHED, is_stretched),
+            (kinds::SLOW, is_stretched && !is_flood),
+        ];
+        let kinds = kinds.iter().filter(|(_, is_there)| *is_there).fold(0, |all, (kind, _)| all | kind);
+        self.kinds.store(kinds, Ordering::Relaxed);
         let is_short = is_large || is_flood && is_apart;
         let turn = if is_short { turn_packets_of(packets, bytes) } else { TURN_PACKETS };
         self.turn_packets.store(turn, Ordering::Relaxed);
@@ -269,39 +281,43 @@ impl Inflow {
 
     #[inline]
     pub(crate) fn is_flooded(&self) -> bool {
-        self.flood_per_ms.load(Ordering::Relaxed) > 0
+        self.is(kinds::FLOOD)
+    }
+
+    #[inline]
+    fn is(&self, kinds: u32) -> bool {
+        self.kinds.load(Ordering::Relaxed) & kinds != 0
     }
 
     /// Whether who waits dozes where he finds nothing: in a flood, and who waits for bytes of a stream in a slow one as well.
     #[inline]
     pub(crate) fn is_dozed_through(&self, is_stream: bool) -> bool {
-        self.is_flooded() || is_stream && self.is_slow.load(Ordering::Relaxed)
+        self.is(if is_stream { kinds::FLOOD | kinds::SLOW } else { kinds::FLOOD })
     }
 
     /// Whether he does better to doze before he looks: where packets come one by one, or slowly.
     #[inline]
     pub(crate) fn is_dozed_through_first(&self, is_stream: bool) -> bool {
-        self.is_flooded() && self.is_apart.load(Ordering::Relaxed)
-            || is_stream && self.is_slow.load(Ordering::Relaxed)
+        self.is(if is_stream { kinds::APART | kinds::SLOW } else { kinds::APART })
     }
 
     fn end_flood(&self) {
         self.flood_per_ms.store(0, Ordering::Relaxed);
-        self.is_slow.store(false, Ordering::Relaxed);
+        self.kinds.store(0, Ordering::Relaxed);
     }
 
     /// A thread sleeps until something comes that may not be late, as long as it keeps this: streams are not dozed through for longer than
     /// floods are.
     pub(crate) fn be_urgent(&self) -> Urgent<'_> {
         self.urgent.fetch_add(1, Ordering::SeqCst);
-        self.is_slow.store(false, Ordering::Relaxed);
+        self.kinds.fetch_and(!(kinds::SLOW | kinds::STRETCHED), Ordering::Relaxed);
         self.stream_doze_ns.store(self.doze_ns.load(Ordering::Relaxed), Ordering::Relaxed);
         Urgent(self)
     }
 
     /// Since a doze that began at `begin` so many packets came in, with one turn behind it.
     pub(crate) fn note_doze(&self, begin: Instant, packets: u64, now: Instant, is_stream: bool) {
-        if is_stream && self.is_stretched.load(Ordering::Relaxed) {
+        if is_stream && self.is(kinds::STRETCHED) {
             return;
         }
         let is_late = now - begin > self.doze_of(is_stream) + LATE;

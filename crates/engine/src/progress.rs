@@ -34,19 +34,23 @@ pub(crate) struct Condition<'a> {
     pub(crate) waiters: &'a Waiters,
     pub(crate) interest: Interest,
     pub(crate) deadline: Option<Instant>,
-    /// Whether it is to be seen at once, also beside a stream that comes slowly (see `inflow`).
-    pub(crate) is_urgent: bool,
+    /// That of the slot, where it is one.
+    pub(crate) service: Option<Service>,
 }
 
 impl<'a> Condition<'a> {
-    /// At a slot: who waits for a message, or for the open, is urgent.
+    #[inline]
     pub(crate) fn of_slot(slot: &'a Slot, interest: Interest, deadline: Option<Instant>) -> Self {
-        let is_urgent = match interest {
-            Interest::Readable | Interest::RestReadable => slot.service() != Service::Stream,
+        Self { waiters: &slot.waiters, interest, deadline, service: Some(slot.service()) }
+    }
+
+    /// Whether it is to be seen at once, also beside a stream that comes slowly (see `inflow`): a message, or the open.
+    fn is_urgent(&self) -> bool {
+        match self.interest {
+            Interest::Readable | Interest::RestReadable => self.service == Some(Service::Datagram),
             Interest::Connected => true,
             Interest::Writable | Interest::RestWritable | Interest::Closed => false,
-        };
-        Self { waiters: &slot.waiters, interest, deadline, is_urgent }
+        }
     }
 
     #[inline]
@@ -89,6 +93,12 @@ impl<'a, 'b> Wait<'a, 'b> {
     /// Whether the message is where it was to go, or the beginning of it.
     fn has_message(&self) -> bool {
         self.binding.as_ref().is_some_and(|binding| binding.ends_wait())
+    }
+
+    /// Whether who finds nothing dozes.
+    #[inline]
+    fn is_dozed_through(&self, port: &Port) -> bool {
+        port.inflow.is_dozed_through(true) && port.inflow.is_dozed_through(self.is_of_stream())
     }
 
     /// Whether it is for bytes of a stream.
@@ -134,8 +144,12 @@ impl Core {
     ) -> bool {
         let port = self.port(home());
         let dozed_at = match &binding {
-            Some(binding) if port.inflow.is_dozed_through_first(binding.is_of_stream()) => {
-                doze_first(port, condition, binding.is_of_stream())
+            Some(binding) if port.inflow.is_dozed_through(true) => {
+                let is_stream = binding.is_of_stream();
+                port.inflow
+                    .is_dozed_through_first(is_stream)
+                    .then(|| doze_first(port, condition, is_stream))
+                    .flatten()
             }
             _ => None,
         };
@@ -145,7 +159,7 @@ impl Core {
         if let Some(outcome) = self.spin(port, &mut wait) {
             return outcome;
         }
-        let _urgent = condition.is_urgent.then(|| port.inflow.be_urgent());
+        let _urgent = condition.is_urgent().then(|| port.inflow.be_urgent());
         let outcome = self.sleep(home, &mut wait);
         self.adapt_spin(port, clock::now() - wait.begin < LIVELY);
         outcome
@@ -203,7 +217,7 @@ impl Core {
             match taken {
                 // Another thread runs the turn: the processor may be what it needs.
                 None => std::thread::yield_now(),
-                Some(0) if port.inflow.is_dozed_through(wait.is_of_stream()) => {
+                Some(0) if wait.is_dozed_through(port) => {
                     wait.dozed_at = Some((now, port.inflow.packets()));
                     weft_link::doze(port.inflow.doze_of(wait.is_of_stream()));
                     now = clock::now();

@@ -260,12 +260,8 @@ impl Engine {
     /// Blocks until a connection waits, or the listener is closed. False when the deadline passed first.
     #[must_use]
     pub fn wait_accept(&self, listening: &Listening, deadline: Option<Instant>) -> bool {
-        let condition = Condition {
-            waiters: &listening.waiters,
-            interest: Interest::Readable,
-            deadline,
-            is_urgent: false,
-        };
+        let condition =
+            Condition { waiters: &listening.waiters, interest: Interest::Readable, deadline, service: None };
         // A listener hears on every port; the blocked thread looks after the first.
         self.core.wait(|| 0, condition, None)
     }
