@@ -5,7 +5,7 @@
 //! Where the packets come one by one, it dozes before it looks (decision 0040).
 //!
 //! Each doze costs some microseconds of two processors, that of the timer and an acknowledgement's. So it is as long as what comes
-//! meanwhile stays in the second cache and in the kernel's buffer, from [`DOZE_MIN`] to [`DOZE_MAX`] (decisions 0042, 0049).
+//! meanwhile stays in the second cache and in the kernel's buffer, from [`doze::DOZE_MIN`] to [`doze::DOZE_MAX`] (decisions 0042, 0049).
 //!
 //! A doze costs its length in latency, so it must not matter: a port is flooded when more than [`FLOOD_PER_MS`] packets came in each
 //! millisecond of the last window, of less than [`LARGE_BYTES`] in the mean (decision 0046), the kernel's buffer has room for what comes
@@ -25,30 +25,17 @@ use weft_base::Instant;
 use crate::counters::Tally;
 use crate::port::TURN_PACKETS;
 
+mod doze;
 mod stretch;
 
+use doze::{DOZE_MIN, Rate};
 use stretch::Stretch;
 
-/// How long a thread dozes; the system makes more of it, [`DOZE_MORE`].
-const DOZE_MIN: Duration = Duration::from_micros(50);
-const DOZE_MAX: Duration = Duration::from_micros(150);
-/// What the system makes more of a doze: until its timer has fired and the thread has a processor.
-const DOZE_MORE: Duration = Duration::from_micros(25);
-/// What comes in one doze, unless that is the shortest.
-const GATHER_BYTES: u64 = 256 << 10;
-const GATHER_PACKETS: u64 = 192;
-/// What comes in one doze fills this part of the kernel's buffer at most; the rest is for what comes while that is worked off
-/// (decision 0073).
-const BUFFER_PART: u64 = 6;
 /// Bytes of a turn that takes large packets, or a flood of packets that come one by one: more would have left the second cache before
 /// its reader copies the last of them (decision 0071).
 const TURN_BYTES: u64 = 256 << 10;
 /// The fewest packets of such a turn.
 const TURN_PACKETS_MIN: usize = 4;
-/// Bytes of its buffer that the kernel counts for a small packet, about; for a full one, with MTU 1500, 1.6 times its data.
-const PACKET_COUNTS: u64 = 1 << 10;
-/// Where so many of the shortest dozes have room there certainly is enough.
-const ROOMY: u64 = 4;
 /// How much later than asked for a doze may end before it is one too many.
 const LATE: Duration = Duration::from_micros(200);
 /// What is measured at a time.
@@ -59,9 +46,6 @@ const FLOOD_PER_MS: u64 = 160;
 const STREAM_PER_MS: u64 = 5;
 /// Bytes of a packet from which on it is likely to be one of a stream.
 const FULL_BYTES: u64 = 1_200;
-/// What comes in a doze of who waits for a stream, where that is longer than other dozes are: then it hardly matters what a doze costs.
-const STREAM_BYTES: u64 = 192 << 10;
-const STREAM_PACKETS: u64 = 128;
 /// Bytes of a packet from which on few are in flight: their sender would wait for who dozes.
 const LARGE_BYTES: u64 = 32 << 10;
 /// How long after dozes that did harm there is no other one.
@@ -173,9 +157,10 @@ impl Inflow {
     fn end_window(&self, window: &mut Window, now: Instant) -> Option<bool> {
         let span = now - window.since;
         let Arrived { packets, pieces, bytes } = window.arrived;
-        let (packets_per_ms, bytes_per_ms) = (per_ms(packets, span), per_ms(bytes, span));
-        let until_full_ns = self.until_full_ns(packets_per_ms, bytes_per_ms);
-        let has_room = until_full_ns >= nanos(DOZE_MIN);
+        let packets_per_ms = per_ms(packets, span);
+        let rate = Rate { packets_per_ms, bytes_per_ms: per_ms(bytes, span) };
+        let buffer_bytes = self.buffer_bytes.load(Ordering::Relaxed);
+        let has_room = rate.has_room(buffer_bytes);
         let is_large = bytes >= packets * LARGE_BYTES;
         let may_doze =
             !is_large && has_room && self.sent_at.load(Ordering::Relaxed) < window.since.as_nanos();
@@ -204,12 +189,12 @@ impl Inflow {
         let is_short = is_large || is_flood && is_apart;
         let turn = if is_short { turn_packets_of(packets, bytes) } else { TURN_PACKETS };
         self.turn_packets.store(turn, Ordering::Relaxed);
-        let doze_ns = self.doze_ns_at(packets_per_ms, bytes_per_ms);
+        let doze_ns = rate.doze_ns(buffer_bytes);
         self.doze_ns.store(doze_ns, Ordering::Relaxed);
-        let stream_doze_ns = self.stream_doze_ns_at(packets_per_ms, bytes_per_ms).min(nanos(most));
+        let stream_doze_ns = rate.stream_doze_ns(buffer_bytes).min(nanos(most));
         self.stream_doze_ns.store(stream_doze_ns.max(doze_ns), Ordering::Relaxed);
         (window.since, window.arrived) = (now, Arrived::default());
-        (!has_room || until_full_ns >= ROOMY * nanos(DOZE_MIN)).then_some(has_room)
+        (!has_room || rate.has_ample_room(buffer_bytes)).then_some(has_room)
     }
 
     /// How many packets a turn takes.
@@ -227,31 +212,6 @@ impl Inflow {
     /// Whether the last turn may have left packets in the link.
     pub(crate) fn is_behind(&self) -> bool {
         self.is_behind.load(Ordering::Relaxed)
-    }
-
-    /// How long it takes to fill the part of the kernel's buffer that a doze may fill.
-    fn until_full_ns(&self, packets_per_ms: u64, bytes_per_ms: u64) -> u64 {
-        let room = self.buffer_bytes.load(Ordering::Relaxed) / BUFFER_PART;
-        until_ns(room, bytes_per_ms).min(until_ns(room / PACKET_COUNTS, packets_per_ms))
-    }
-
-    /// How long a doze is where so much comes in a millisecond, if there is one.
-    fn doze_ns_at(&self, packets_per_ms: u64, bytes_per_ms: u64) -> u64 {
-        let gathered = until_ns(GATHER_BYTES, bytes_per_ms).min(until_ns(GATHER_PACKETS, packets_per_ms));
-        gathered
-            .min(self.until_short_ns(packets_per_ms, bytes_per_ms))
-            .clamp(nanos(DOZE_MIN), nanos(DOZE_MAX))
-    }
-
-    /// The same where a stream is waited for, as long as it may be.
-    fn stream_doze_ns_at(&self, packets_per_ms: u64, bytes_per_ms: u64) -> u64 {
-        let gathered = until_ns(STREAM_BYTES, bytes_per_ms).min(until_ns(STREAM_PACKETS, packets_per_ms));
-        gathered.min(self.until_short_ns(packets_per_ms, bytes_per_ms))
-    }
-
-    /// How long there is room for what comes in a doze, and in the system's part of it.
-    fn until_short_ns(&self, packets_per_ms: u64, bytes_per_ms: u64) -> u64 {
-        self.until_full_ns(packets_per_ms, bytes_per_ms).saturating_sub(nanos(DOZE_MORE))
     }
 
     /// How long who finds nothing in a flood dozes; the system makes more of it.
@@ -359,11 +319,6 @@ impl Drop for Urgent<'_> {
 fn turn_packets_of(packets: u64, bytes: u64) -> usize {
     let packets = TURN_BYTES.saturating_mul(packets) / bytes.max(1);
     usize::try_from(packets).unwrap_or(TURN_PACKETS).clamp(TURN_PACKETS_MIN, TURN_PACKETS)
-}
-
-/// How long it takes until so many have come.
-fn until_ns(count: u64, per_ms: u64) -> u64 {
-    count.saturating_mul(1_000_000) / per_ms.max(1)
 }
 
 fn per_ms(count: u64, span: Duration) -> u64 {

@@ -68,6 +68,7 @@ impl Stretch {
     pub(super) fn note(&mut self, bytes: u64, span: Duration, now: Instant) -> Duration {
         if now.saturating_since(self.noted_at) >= PAUSE {
             *self = Self::new(now);
+            return STEPS[0];
         }
         self.noted_at = now;
         self.bytes += bytes;
@@ -188,6 +189,6 @@ mod tests {
         let mut path = Path::new(|_| 120_000);
         assert_eq!(path.periods(7).pop(), Some(600));
         path.now += PAUSE;
-        assert_eq!(path.periods(2), [150, 150]);
+        assert_eq!(path.periods(2), [0, 150]);
     }
 }

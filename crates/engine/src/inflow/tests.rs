@@ -1,3 +1,4 @@
+use super::doze::DOZE_MAX;
 use super::*;
 
 const BUFFER_BYTES: usize = 4 << 20;
@@ -106,22 +107,6 @@ fn an_answer_is_not_waited_for_in_a_doze() {
     assert!(!inflow.is_flooded(), "it came within the window");
     (11..=20).for_each(|turn| note(&inflow, &mut window, packets(50, 1), us(100 * turn)));
     assert!(inflow.is_flooded(), "it came before the window");
-}
-
-#[test]
-fn a_doze_is_as_long_as_what_comes_meanwhile_fits_cache_and_buffer() {
-    let doze = |buffer_bytes, packets_per_ms, bytes_per_ms| {
-        Inflow::new(buffer_bytes).doze_ns_at(packets_per_ms, bytes_per_ms) / 1_000
-    };
-    assert_eq!(doze(BUFFER_BYTES, 160, 230_000), 150, "the longest");
-    assert_eq!(doze(BUFFER_BYTES, 2_560, 2_560), 75, "by packets");
-    assert_eq!(doze(BUFFER_BYTES, 500, 4_096 << 10), 62, "by bytes");
-    assert_eq!(doze(BUFFER_BYTES, 5_000, 8 << 20), 50, "the shortest");
-    assert_eq!(doze(416 << 10, 690, 828), 75, "by packets of the buffer");
-    assert_eq!(doze(416 << 10, 160, 709_970), 75, "by bytes of the buffer");
-    assert_eq!(doze(416 << 10, 1_300, 1_339_000), 50, "the shortest, of a buffer full in 53");
-    assert_eq!(doze(3 << 20, 500, 4_096 << 10), 62, "by bytes, of a buffer full in 125");
-    assert_eq!(doze(0, 160, 230_000), 50, "no buffer to speak of");
 }
 
 #[test]
