@@ -60,7 +60,7 @@ done
 case $offloads in on | cut | off) ;; *) fail "--offloads is on, cut or off, not \"$offloads\"" ;; esac
 lost=$(awk -v "percent=$loss" 'BEGIN { if (percent ~ /^[0-9.]+$/ && percent <= 100) printf "%d", percent * 1000 }')
 [ -n "$lost" ] || fail "--loss is a share in percent, not \"$loss\""
-case $rate in *[!0-9]*) fail "--rate is a number of megabits a second, not \"$rate\"" ;; esac
+case $rate in 0* | *[!0-9]*) fail "--rate is a number of megabits a second, not \"$rate\"" ;; esac
 if [ -z "$with" ] && { [ -z "$server" ] || [ -z "$client" ]; }; then
     fail "give --server and --client, or --with; see --help"
 fi

@@ -172,7 +172,7 @@ impl Inflow {
             && packets_per_ms >= STREAM_PER_MS
             && bytes >= packets * FULL_BYTES
             && span < 4 * WINDOW
-            && self.urgent.load(Ordering::SeqCst) == 0;
+            && self.urgent.load(Ordering::Relaxed) == 0;
         let most = window.stretch.note(bytes, span, now);
         let most = if is_stream { most } else { Duration::ZERO };
         self.flood_per_ms.store(if is_flood { packets_per_ms } else { 0 }, Ordering::Relaxed);
@@ -267,9 +267,9 @@ impl Inflow {
     }
 
     /// A thread sleeps until something comes that may not be late, as long as it keeps this: streams are not dozed through for longer than
-    /// floods are.
+    /// floods are, from the next window on at the latest.
     pub(crate) fn be_urgent(&self) -> Urgent<'_> {
-        self.urgent.fetch_add(1, Ordering::SeqCst);
+        self.urgent.fetch_add(1, Ordering::Relaxed);
         self.kinds.fetch_and(!(kinds::SLOW | kinds::STRETCHED), Ordering::Relaxed);
         self.stream_doze_ns.store(self.doze_ns.load(Ordering::Relaxed), Ordering::Relaxed);
         Urgent(self)
@@ -311,7 +311,7 @@ pub(crate) struct Urgent<'a>(&'a Inflow);
 
 impl Drop for Urgent<'_> {
     fn drop(&mut self) {
-        self.0.urgent.fetch_sub(1, Ordering::SeqCst);
+        self.0.urgent.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
