@@ -54,7 +54,8 @@ pub(crate) struct Segment {
 #[derive(Clone, Debug)]
 pub(crate) struct Flight {
     una: Seq,
-    pub(crate) rate: rate::Estimator,
+    /// Where the controller asks for the delivery rate.
+    pub(crate) rate: Option<Box<rate::Estimator>>,
     segments: VecDeque<Segment>,
     in_flight: u32,
     lost: u32,
@@ -91,7 +92,7 @@ impl Flight {
     pub(crate) fn new(una: Seq) -> Self {
         Self {
             una,
-            rate: rate::Estimator::new(),
+            rate: None,
             segments: VecDeque::new(),
             in_flight: 0,
             lost: 0,
@@ -213,8 +214,14 @@ impl Flight {
             way: Way::first(self.paths),
             sent_at: now,
             transmissions: 1,
-            stamp: self.rate.stamp(now, self.in_flight),
+            stamp: self.stamp(now),
         }
+    }
+
+    /// What the delivery rate needs to know of a transmission that leaves at `now`.
+    #[inline]
+    fn stamp(&mut self, now: Instant) -> rate::Stamp {
+        self.rate.as_mut().map(|rate| rate.stamp(now, self.in_flight)).unwrap_or_default()
     }
 
     /// What a tail probe repeats: the last number that the peer does not hold; or, where it goes by another path and what
@@ -228,7 +235,7 @@ impl Flight {
 
     /// The segment `at` numbers after SND.UNA is being sent again; returns its number.
     pub(crate) fn resend(&mut self, now: Instant, at: usize) -> (Seq, &Segment) {
-        let stamp = self.rate.stamp(now, self.in_flight);
+        let stamp = self.stamp(now);
         let segment = &mut self.segments[at];
         if segment.place == Place::Lost {
             self.lost -= 1;
@@ -247,7 +254,7 @@ impl Flight {
     pub(crate) fn clear(&mut self) -> u64 {
         let nxt = self.nxt();
         let dropped = self.segments.len() as u64;
-        let rate = self.rate.clone();
+        let rate = self.rate.take();
         let tallies = self.tallies.take();
         let paths = self.paths;
         *self =

@@ -121,8 +121,8 @@ impl Rtt {
     pub fn probe(&self, is_alone: bool) -> Option<Duration> {
         let margin_ns =
             if is_alone || self.has_answers { self.probe_margin_ns } else { self.variance_ns * 4 };
-        duration(if self.smoothed_ns == NONE { self.expected_ns } else { self.smoothed_ns })
-            .map(|srtt| srtt * 2 + Duration::from_nanos(margin_ns.min(self.probe_margin_ns)))
+        let srtt_ns = if self.smoothed_ns == NONE { self.expected_ns } else { self.smoothed_ns };
+        (srtt_ns != NONE).then(|| Duration::from_nanos(srtt_ns * 2 + margin_ns.min(self.probe_margin_ns)))
     }
 
     /// [CDP-RTX-4] The RTO doubles on a time-out.

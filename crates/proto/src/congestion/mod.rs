@@ -79,6 +79,12 @@ impl Kind {
         }
     }
 
+    /// Whether it goes by [`Ack::delivery`], which costs each packet something to measure.
+    #[must_use]
+    pub const fn is_by_rate(self) -> bool {
+        matches!(self, Self::Model)
+    }
+
     /// The kind called `name`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
@@ -119,7 +125,7 @@ pub struct Ack {
     pub min_rtt: Option<Duration>,
     /// Smoothed round trip.
     pub srtt: Option<Duration>,
-    /// The delivery rate it measured, if any.
+    /// The delivery rate it measured, if any and if the controller [goes by it](Kind::is_by_rate).
     pub delivery: Option<RateSample>,
     /// Whether the window or the pacing rate held the sender back since the acknowledgement before this one. A
     /// window that is not used for a round trip tells nothing of the path and does not grow.

@@ -100,7 +100,9 @@ impl Flight {
         #[allow(clippy::cast_possible_truncation)] // at most what a bitmap names
         let taken = last as u32;
         self.in_flight -= taken;
-        self.rate.count_acked(last as u64);
+        if let Some(rate) = &mut self.rate {
+            rate.count_acked(last as u64);
+        }
         progress.bytes += bytes as u64;
         progress.acked += last as u64;
         progress.delivered += taken;
@@ -182,7 +184,9 @@ impl Flight {
         }
         if self.tallies.is_none() || segment.way.is_by_default(self.paths) {
             progress.on_path += 1;
-            self.rate.handle_acked(now, &segment.stamp);
+            if let Some(rate) = &mut self.rate {
+                rate.handle_acked(now, &segment.stamp);
+            }
         }
         progress.large |= segment.piece.len() > self.large_bytes;
         // [CDP-RTX-3] neither a sample, nor a sign that a time-out was in error

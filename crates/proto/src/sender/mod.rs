@@ -125,6 +125,7 @@ impl Sender {
     pub(crate) fn new(now: Instant, iss: Seq, config: &Config) -> Self {
         let mut flight = Flight::new(iss + 1);
         flight.set_sack(config.sack);
+        flight.rate = config.congestion.is_by_rate().then(Box::default);
         Self {
             queue: SendQueue::new(config.service, config.link_mss),
             flight,
@@ -183,7 +184,9 @@ impl Sender {
             return;
         }
         self.rtt.change_path();
-        self.flight.rate.change_path(now);
+        if let Some(rate) = &mut self.flight.rate {
+            rate.change_path(now);
+        }
         self.mtu.change_path();
         self.set_mss(self.mtu.current());
         self.congestion = Congestion::with_settings(config.congestion, now, &config.congestion_settings);

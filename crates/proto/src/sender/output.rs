@@ -62,8 +62,10 @@ impl Sender {
 
     fn idle_verdict(&mut self) -> LimitedBy {
         let in_flight = self.flight.in_flight();
-        if in_flight < self.congestion.window() {
-            self.flight.rate.mark_app_limited(in_flight);
+        if let Some(rate) = &mut self.flight.rate
+            && in_flight < self.congestion.window()
+        {
+            rate.mark_app_limited(in_flight);
         }
         LimitedBy::Application
     }

@@ -1,5 +1,7 @@
 //! An acknowledgement comes in, or does not: what has arrived, what is lost, and what the controller is told.
 
+use std::time::Duration;
+
 use weft_base::Instant;
 
 use super::{Acked, DUPLICATE_ACKS, Reaction, Recovery, Sender};
@@ -47,7 +49,7 @@ impl Sender {
             self.rtt.has_answers &= !self.flight.is_empty();
             self.flight.set_named(acked.far_sack);
         }
-        self.measure(now, came_at, &progress);
+        self.measure(now, came_at, min_rtt, &progress);
         let verdict = self.judge_timeout(&progress);
         let moved = progress.acked > 0;
         if moved {
@@ -96,11 +98,11 @@ impl Sender {
     /// [CDP-RTX-4] A fresh sample ends the back-off; an ACK that moves SND.UNA without one divides it by four.
     /// An acknowledgement that is read later than it came was stamped before anybody looked for it, and so perhaps long before: where
     /// that would make the round trip the least ever, it is taken to have come when it is read.
-    fn measure(&mut self, now: Instant, came_at: Instant, progress: &Progress) {
+    fn measure(&mut self, now: Instant, came_at: Instant, min_rtt: Option<Duration>, progress: &Progress) {
         match progress.rtt {
             Some(rtt) => {
                 self.was_late = false;
-                let is_least = self.rtt.min_rtt().is_some_and(|least| rtt < least);
+                let is_least = min_rtt.is_some_and(|least| rtt < least);
                 self.rtt.sample(came_at, if is_least { rtt + (now - came_at) } else { rtt });
             }
             None if progress.acked > 0 => self.rtt.ease(),
@@ -177,7 +179,7 @@ impl Sender {
                 rtt: progress.rtt,
                 min_rtt,
                 srtt: self.rtt.srtt(),
-                delivery: self.flight.rate.take_sample(min_rtt),
+                delivery: self.flight.rate.as_mut().and_then(|rate| rate.take_sample(min_rtt)),
                 is_window_limited: self.was_limited,
             });
             self.was_limited = false;
