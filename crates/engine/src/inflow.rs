@@ -234,6 +234,11 @@ impl Inflow {
         }
     }
 
+    /// Whether a user thread sent something a moment ago.
+    pub(crate) fn is_answering(&self, now: Instant) -> bool {
+        now.as_nanos().saturating_sub(self.sent_at.load(Ordering::Relaxed)) < nanos(WINDOW)
+    }
+
     /// Packets that came in until now.
     pub(crate) fn packets(&self) -> u64 {
         self.packets.get()

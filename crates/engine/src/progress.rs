@@ -17,16 +17,14 @@ use weft_sync::scheduler;
 use crate::binding::Binding;
 use crate::clock;
 use crate::core::Core;
+use crate::offer::{is_wanted, poll_again};
 use crate::port::Port;
-use crate::runner::Runner;
+use crate::runner::{Runner, WAITERS_LOOKS};
 use crate::slot::Slot;
 use crate::waiters::{Interest, Waiters};
 
 /// A wait of less than this might have ended within a spin, had neither end slept.
 const LIVELY: Duration = Duration::from_micros(200);
-
-/// Empty polls after which a spinning thread offers the processor.
-const YIELD_EVERY: u32 = 64;
 
 /// Something to wait for at a slot or a listener.
 #[derive(Clone, Copy)]
@@ -99,6 +97,11 @@ impl<'a, 'b> Wait<'a, 'b> {
     #[inline]
     fn is_dozed_through(&self, port: &Port) -> bool {
         port.inflow.is_dozed_through(true) && port.inflow.is_dozed_through(self.is_of_stream())
+    }
+
+    /// Whether it is for a message that may be the answer to one just sent, for which its sender may need this processor.
+    fn is_for_answer(&self, port: &Port, now: Instant) -> bool {
+        self.binding.is_some() && port.inflow.is_answering(now)
     }
 
     /// Whether it is for bytes of a stream.
@@ -195,7 +198,10 @@ impl Core {
     fn spin(&self, port: &Port, wait: &mut Wait<'_, '_>) -> Option<bool> {
         let budget = Duration::from_nanos(port.spin_ns.load(Ordering::Relaxed));
         // Who is not to spin looks at the link once.
-        let runner = if budget.is_zero() { Runner::User } else { Runner::Waiter };
+        let runner = match budget {
+            Duration::ZERO => Runner::User,
+            _ => Runner::Waiter(if is_wanted() { 1 } else { WAITERS_LOOKS }),
+        };
         let mut now = wait.begin;
         for round in 1_u32.. {
             let taken = self.try_turn_in(wait, port, runner, now);
@@ -222,7 +228,12 @@ impl Core {
                     weft_link::doze(port.inflow.doze_of(wait.is_of_stream()));
                     now = clock::now();
                 }
-                Some(0) => poll_again(round),
+                Some(0) => {
+                    now = poll_again(round, now, wait.is_for_answer(port, now));
+                    if is_wanted() {
+                        port.note_offer(now);
+                    }
+                }
                 Some(_) => {}
             }
         }
@@ -248,14 +259,4 @@ fn doze_first(port: &Port, condition: Condition<'_>, is_stream: bool) -> Option<
     let before = port.inflow.packets();
     weft_link::doze(doze);
     Some((begin, before))
-}
-
-/// Between two polls of a thread that spins. Threads of equal real-time priority run only if this one lets them.
-#[inline]
-pub(crate) fn poll_again(round: u32) {
-    if round.is_multiple_of(YIELD_EVERY) {
-        std::thread::yield_now();
-    } else {
-        std::hint::spin_loop();
-    }
 }

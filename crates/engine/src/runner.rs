@@ -5,16 +5,17 @@ use weft_base::Instant;
 use crate::inflow::Arrived;
 use crate::port::{Port, Turn};
 
-/// How often who waits looks at the link in one turn. A message that goes to him at once is stamped with the time of the first look.
-const WAITERS_LOOKS: u32 = 8;
+/// How often who waits looks at the link in one turn, where nobody else wants the processor. A message that goes to him at once is stamped
+/// with the time of the first look.
+pub(crate) const WAITERS_LOOKS: u32 = 8;
 
 /// Who runs the turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Runner {
     /// A thread that sends, or looks whether something came.
     User,
-    /// A thread that waits, and does nothing else until something came.
-    Waiter,
+    /// A thread that waits, and does nothing else until something came; it looks at the link so often in one turn.
+    Waiter(u32),
     /// The service thread.
     Service,
     /// The dedicated worker with this number among those of the port.
@@ -25,12 +26,12 @@ impl Runner {
     /// How often it looks at the link in one turn.
     #[inline]
     pub(crate) fn looks(self) -> u32 {
-        if self == Self::Waiter { WAITERS_LOOKS } else { 1 }
+        if let Self::Waiter(looks) = self { looks } else { 1 }
     }
 }
 
 /// Begins a turn: takes packets from the link, at most so many, and tells how many.
-#[inline]
+#[inline(always)] // as the parts of a turn: each call more is one that a waiting peer pays for
 pub(crate) fn receive(
     port: &Port,
     turn: &mut Turn,
@@ -53,7 +54,7 @@ pub(crate) fn receive(
 /// A turn of `runner` begins.
 #[inline]
 pub(crate) fn begin(port: &Port, runner: Runner, now: Instant) {
-    if matches!(runner, Runner::User | Runner::Waiter) {
+    if matches!(runner, Runner::User | Runner::Waiter(_)) {
         port.note_user_turn(now);
     }
 }
@@ -64,7 +65,7 @@ pub(crate) fn note_arrived(port: &Port, turn: &mut Turn, runner: Runner, arrived
     port.counters.turns.add(1);
     if arrived.packets > 0 {
         port.counters.busy_turns.add(1);
-        if runner == Runner::Waiter {
+        if let Runner::Waiter(_) = runner {
             port.counters.waiters_busy_turns.add(1);
         }
         if let Some(has_room) = port.inflow.note(&mut turn.window, arrived, now) {

@@ -123,6 +123,8 @@ pub(crate) struct Port {
     pub(crate) much_sent_at: AtomicU64,
     /// The same, or 0 if a thread has fallen asleep since: the leader may have to take over.
     served_at: AtomicU64,
+    /// When a thread that polls had let others run, in nanoseconds.
+    offered_at: AtomicU64,
     /// Until when leaders stay at the link, as others have been seen not to serve it, in nanoseconds.
     distrusted_until: AtomicU64,
     /// The leader leaves the link to threads that run turns.
@@ -181,6 +183,7 @@ impl Port {
             user_turn_at: AtomicU64::new(0),
             much_sent_at: AtomicU64::new(0),
             served_at: AtomicU64::new(0),
+            offered_at: AtomicU64::new(0),
             distrusted_until: AtomicU64::new(0),
             is_napping: AtomicBool::new(false),
             spin_ns: AtomicU64::new(u64::try_from(spin.as_nanos()).unwrap_or(u64::MAX)),

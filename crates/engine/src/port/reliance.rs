@@ -29,6 +29,15 @@ impl Port {
         self.served_at.load(Ordering::Relaxed) > at.as_nanos()
     }
 
+    /// A thread that polls has let others run, for some time: what came meanwhile it looks for now.
+    pub(crate) fn note_offer(&self, now: Instant) {
+        self.offered_at.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    fn is_offered_since(&self, at: Instant) -> bool {
+        self.offered_at.load(Ordering::Relaxed) > at.as_nanos()
+    }
+
     /// Whether a thread that ran turns has fallen asleep since.
     pub(super) fn is_deserted(&self) -> bool {
         self.served_at.load(Ordering::Relaxed) == 0
@@ -71,7 +80,8 @@ impl Reliance {
             port.distrust_until(if is_served { Instant::ZERO } else { now + DISTRUST });
             is_served && !port.is_deserted()
         } else {
-            let may_try = woken && brought > 0 && !port.is_distrusted(now);
+            let may_try =
+                woken && (brought > 0 || port.is_offered_since(looked_at)) && !port.is_distrusted(now);
             if may_try {
                 // until the nap tells, which it does not if it is the last one of this wait
                 port.distrust_until(now + DISTRUST);
@@ -132,6 +142,20 @@ mod tests {
             "it is not relied on for 10 ms"
         );
         assert_eq!(look(US, 1), Some(250), "until it is tried again");
+    }
+
+    /// On one processor the leader is woken by what comes, and takes it, before the thread that offered the processor looks again.
+    #[test]
+    fn a_leader_relies_on_a_thread_that_polls_and_lets_others_run() {
+        let (port, mut now) = (port(), clock::now());
+        let mut reliance = Reliance::new(&port, now);
+        assert_eq!(look(&mut reliance, &port, &mut now, 10 * US, 0), None);
+        port.note_offer(now + 5 * US);
+        assert_eq!(look(&mut reliance, &port, &mut now, 10 * US, 0), Some(250));
+        assert_eq!(look(&mut reliance, &port, &mut now, 250 * US, 10), Some(500));
+        assert_eq!(look(&mut reliance, &port, &mut now, 500 * US, 5), None);
+        port.note_offer(now + 5 * US);
+        assert_eq!(look(&mut reliance, &port, &mut now, 10 * US, 0), None, "it has just brought little");
     }
 
     /// A thread that computes between requests makes the condition of the leader true, which waits anew, again and again.
