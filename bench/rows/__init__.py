@@ -14,6 +14,9 @@ KINDS = {"cubic": "cubic", "model": "bbr"}
 TERMS = 5
 # Round trips of each of several clients.
 PINGS = 10_000
+# The same of many that share cores, of all together in a second.
+CROWD_PINGS = 100_000
+CROWDS = (2, 4, 8, 16, 32)
 # A server as it is by default where there are two cores.
 ONE_PORT = ["--ports", "1"]
 # So many connections share cores on most machines.
@@ -27,6 +30,7 @@ CODE_BEHIND = [(64, 256), (96, 256), (128, 256), (64, 512), (96, 512), (128, 512
 
 GBIT, CPU = ("gbit_per_s", "Gbit/s"), ("cpu_s_per_gb", "processor s/GB")
 MESSAGES, RTT = ("messages_per_s", "messages/s"), ("rtt_ns_p50", "ns")
+TRIPS = ("trips_per_s", "round trips/s")
 
 
 class Row:
@@ -45,7 +49,7 @@ class Row:
 
 
 def all_rows():
-    return [*bulk(), *messages(), *pings(), *loops(), *code(), *loss(), *fairness(), *forwarded(), *peers(), *connections(), *look_up(), *copies(), *receive()]
+    return [*bulk(), *messages(), *pings(), *loops(), *code(), *loss(), *fairness(), *forwarded(), *peers(), *crowds(), *connections(), *look_up(), *copies(), *receive()]
 
 
 def bulk():
@@ -108,7 +112,7 @@ def pings():
             "ucx": ucx("tag_lat", size, 10_000),
             "weft": Weft.ping(3000, ["--spin-time", "1s"], [], size=size),
         })
-    yield Row("ping-blocking", wires.OFFLOADS, [RTT], "udp", {
+    yield Row("ping-blocking", [*wires.OFFLOADS, *wires.ONE_CORE], [RTT], "udp", {
         "tcp": kernel("tcp-ping", "--size", "64"),
         "udp": kernel("udp-ping", "--size", "64"),
         "weft": Weft.ping(5000, [], []),
@@ -222,6 +226,19 @@ def peers():
             if test == "bulk":
                 contenders["weft-208K"] = Weft.peers(count, NARROW, load(*NARROW))
             yield Row(f"peers-{test}-{count}", wires.HALVES, [metric], "tcp", contenders)
+
+
+def crowds():
+    """Clients that share cores, and so do the threads of their server: each asks and waits, as by default."""
+    for count in CROWDS:
+        def client(bench, count=count):
+            pings = round(CROWD_PINGS * bench.seconds / count)
+            return ["ping", "--flood", "--count", str(pings), "--size", "64"], Weft.trips
+
+        yield Row(f"crowd-{count}", ["halves-on"], [TRIPS], "tcp", {
+            "tcp": beside(*[kernel("tcp-ping", "--size", "64")] * count, of=total),
+            "weft": Weft.peers(count, [], client),
+        })
 
 
 def connections():

@@ -157,6 +157,8 @@ def run_rival(bench, program, port, arguments, factor, host=None):
     result = bench.ask([program, "run", *arguments, f"{host or bench.server}:{port}", "--seconds", str(seconds)], seconds)
     if "bytes" in result:
         result["cpu_s_per_gb"] = per_gb(result["client_cpu_s"] + result["server_cpu_s"], result["bytes"])
+    if "round_trips" in result:
+        result["trips_per_s"] = result["round_trips"] / seconds
     return result
 
 
@@ -205,6 +207,10 @@ class Weft:
     @staticmethod
     def round_trip(result):
         return {"rtt_ns_p50": result["p50_us"] * 1e3}
+
+    @staticmethod
+    def trips(result):
+        return {"trips_per_s": 1e6 / result["mean_us"]}
 
     @staticmethod
     def perf(bench, client_options, server_options, at=WEFT_PORT, factor=1):
@@ -374,7 +380,7 @@ def share(flows):
 
 def total(flows):
     """What all have together; of times, what they have in the mean."""
-    together = {"gbit_per_s": sum, "messages_per_s": sum, "rtt_ns_p50": statistics.mean}
+    together = {"gbit_per_s": sum, "messages_per_s": sum, "trips_per_s": sum, "rtt_ns_p50": statistics.mean}
     return {field: of(flow[field] for flow in flows) for field, of in together.items() if field in flows[0]}
 
 

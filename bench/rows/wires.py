@@ -46,6 +46,8 @@ SLOW = {f"slow-{mbit}": Wire(f"A network of {mbit / 1000:g} Gbit/s", ["--offload
         for mbit in (100, 250, 500, 1000, 2500, 5000, 10000)}
 # Two flows on it have the processors' time from the scheduler, and the rate is one that the processors do not limit.
 SHARED = {"shared": far(1000, priority=0)}
+# As on a machine that has no other one.
+ONE_CORE = {"one-core": Wire("Both ends on one core, offloads on", ["--offloads", "on"], priority=0, cores="0,0")}
 # What forwards runs on whichever core is free.
 BETWEEN = {f"between-{setting}": Wire(f"A way through a third namespace, offloads {setting}", ["--between", "--offloads", setting])
            for setting in ("on", "cut")}
@@ -55,4 +57,4 @@ HALVES = {f"halves-{setting}": Wire(f"Each end on {HALF} cores, offloads {settin
                                     cores=f"0-{HALF - 1},{HALF}-{2 * HALF - 1}")
           for setting in ("on", "cut", "off")}
 NONE = {"none": Wire("Within one process", None)}
-ALL = {**OFFLOADS, **CUT, **JUMBO, **NEAR_LOSS, **FAR_LOSS, **SLOW, **SHARED, **BETWEEN, **HALVES, **NONE}
+ALL = {**OFFLOADS, **CUT, **JUMBO, **NEAR_LOSS, **FAR_LOSS, **SLOW, **SHARED, **ONE_CORE, **BETWEEN, **HALVES, **NONE}
