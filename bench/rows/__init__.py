@@ -3,7 +3,7 @@
 import os
 
 from . import wires
-from .contenders import FAR_SLOTS, WEFT_PORT, Forwarded, Weft, beside, enet, jain, kernel, local, loop, quinn, routed, share, total, ucx
+from .contenders import FAR_SLOTS, WEFT_PORT, Forwarded, Weft, beside, enet, jain, kernel, local, loop, quinn, routed, share, slowest, total, ucx
 
 SIZES = [1, 16, 64, 256, 512, 1024, 1444, 1472]
 # quinn's largest datagram where every way carries 1,280 bytes.
@@ -237,7 +237,7 @@ def crowds():
 
         yield Row(f"crowd-{count}", ["halves-on"], [TRIPS], "tcp", {
             "tcp": beside(*[kernel("tcp-ping", "--size", "64")] * count, of=total),
-            "weft": Weft.peers(count, [], client),
+            "weft": Weft.peers(count, [], client, of=slowest),
         })
 
 

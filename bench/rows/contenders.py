@@ -230,7 +230,7 @@ class Weft:
                 "cpu_s_per_gb": per_gb(cpu, arrived["received_bytes"])}
 
     @staticmethod
-    def peers(count, server_options, client):
+    def peers(count, server_options, client, of=None):
         """One server, and `count` nodes that each do `client` with it: what it gives the bench, and metrics of its result."""
 
         def one(bench):
@@ -240,7 +240,7 @@ class Weft:
 
         def measure(bench):
             with Weft.serving(bench, ["--bind", f"{bench.server}:{WEFT_PORT}", *server_options]):
-                return beside(*[one] * count, of=total)(bench)
+                return beside(*[one] * count, of=of or total)(bench)
 
         return measure
 
@@ -382,6 +382,11 @@ def total(flows):
     """What all have together; of times, what they have in the mean."""
     together = {"gbit_per_s": sum, "messages_per_s": sum, "trips_per_s": sum, "rtt_ns_p50": statistics.mean}
     return {field: of(flow[field] for flow in flows) for field, of in together.items() if field in flows[0]}
+
+
+def slowest(flows):
+    """Each made as many: what all had together until the last one was done."""
+    return {"trips_per_s": len(flows) * min(flow["trips_per_s"] for flow in flows)}
 
 
 def local(name, *arguments, cores=None):
