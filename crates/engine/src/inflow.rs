@@ -235,7 +235,7 @@ impl Inflow {
     }
 
     /// Whether a user thread sent something a moment ago.
-    pub(crate) fn is_answering(&self, now: Instant) -> bool {
+    pub(crate) fn has_user_just_sent(&self, now: Instant) -> bool {
         now.as_nanos().saturating_sub(self.sent_at.load(Ordering::Relaxed)) < nanos(WINDOW)
     }
 

@@ -89,14 +89,16 @@ mod tests {
 
     const US: Duration = Duration::from_micros(1);
 
+    /// Whether more offers are made after so many of this length.
+    fn is_wanted_after(offers: &Offers, lasted: Duration, count: u8) -> bool {
+        (0..count).for_each(|_| offers.note(lasted));
+        offers.wanted.get() > 0
+    }
+
     #[test]
     fn who_was_in_the_way_offers_after_each_poll_until_nobody_wants_the_processor() {
         let offers = Offers::new();
-        // Whether more offers are made after so many of this length.
-        let is_wanted = |lasted, count| {
-            (0..count).for_each(|_| offers.note(lasted));
-            offers.wanted.get() > 0
-        };
+        let is_wanted = |lasted, count| is_wanted_after(&offers, lasted, count);
         assert!(!is_wanted(US, 1), "nobody was there");
         assert!(is_wanted(10 * US, 1), "a peer took what it needed");
         assert!(is_wanted(US, REMEMBERED - 1) && !is_wanted(US, 1));
@@ -105,10 +107,7 @@ mod tests {
     #[test]
     fn threads_that_compute_are_given_a_few_slices_and_no_more() {
         let (offers, slice) = (Offers::new(), 1_000 * US);
-        let is_wanted = |lasted, count| {
-            (0..count).for_each(|_| offers.note(lasted));
-            offers.wanted.get() > 0
-        };
+        let is_wanted = |lasted, count| is_wanted_after(&offers, lasted, count);
         assert!(is_wanted(slice, WHOLE_MAX - 1), "it may be chance");
         assert!(!is_wanted(slice, 1));
         assert!(!is_wanted(100 * US, WHOLE_MAX - 1), "a thread beside it took some");

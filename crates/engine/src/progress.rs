@@ -101,7 +101,7 @@ impl<'a, 'b> Wait<'a, 'b> {
 
     /// Whether it is for a message that may be the answer to one just sent, for which its sender may need this processor.
     fn is_for_answer(&self, port: &Port, now: Instant) -> bool {
-        self.binding.is_some() && port.inflow.is_answering(now)
+        self.binding.is_some() && port.inflow.has_user_just_sent(now)
     }
 
     /// Whether it is for bytes of a stream.
