@@ -16,6 +16,7 @@ use crate::budget::Budget;
 use crate::counters::Drops;
 use crate::directory::Directory;
 use crate::listening::Listening;
+use crate::near::Near;
 use crate::port::Port;
 use crate::quiet::QuietList;
 use crate::slot::Slot;
@@ -34,6 +35,7 @@ pub(crate) struct Core {
     pub(crate) listeners: RwLock<HashMap<CdpPort, Arc<Listening>>>,
     pub(crate) drops: Drops,
     pub(crate) budget: Budget,
+    pub(crate) near: Near,
     /// Echo-form RSTs and their limits.
     pub(crate) resets: Mutex<EchoResetLimiter>,
     pub(crate) resets_sent: AtomicU64,

@@ -31,6 +31,7 @@ use crate::counters::Drops;
 use crate::directory::Directory;
 use crate::fiber::PortDriver;
 use crate::lanes::Lanes;
+use crate::near::Near;
 use crate::port::Port;
 use crate::quiet::QuietList;
 use crate::random;
@@ -96,6 +97,7 @@ impl Engine {
             directory,
             table,
             drivers: PortDriver::of_ports(core, ports.len()),
+            near: Near::new(ports.iter().map(|port| &port.info)),
             ports,
             listeners: RwLock::default(),
             drops: Drops::default(),

@@ -50,6 +50,7 @@ mod inflow;
 mod lanes;
 mod listening;
 mod messages;
+mod near;
 mod offer;
 mod outbox;
 mod port;

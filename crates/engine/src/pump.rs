@@ -102,6 +102,7 @@ impl Core {
             side.count(run);
         }
         self.note_rest(slot, live, now);
+        self.near.share(live, now);
         if out.batch.len() == before && is_exhausted {
             // Nothing for the link: the claim goes back at once, while the lock still keeps others from marking it.
             slot.unclaim_transmit(live);
@@ -190,6 +191,7 @@ impl Core {
     /// on, and call this again when something was read.
     pub(crate) fn remove(&self, slot: &Arc<Slot>, live: &mut Live) {
         self.budget.release(live.take_unneeded());
+        self.near.forget(&mut live.near);
         if slot.note_removed() {
             return;
         }

@@ -21,6 +21,7 @@ use crate::claim;
 use crate::directory::Way;
 use crate::gather::Gather;
 use crate::listening::Listening;
+use crate::near::Member;
 use crate::side::{Run, Side};
 use crate::stats::Contact;
 use crate::table::Keyed;
@@ -57,6 +58,8 @@ pub(crate) struct Live {
     pub(crate) is_embryo: bool,
     /// It was counted in QUIET.
     pub(crate) is_quiet: bool,
+    /// As one of those that have large packets in flight within this host.
+    pub(crate) near: Member,
     /// Where the peer may be now.
     pub(crate) moving: Option<Box<Moving>>,
     /// The port whose link was told where its packets come from.
@@ -96,6 +99,7 @@ impl Live {
             has_read: false,
             is_blocked: false,
             is_quiet: false,
+            near: Member::default(),
             moving: None,
             noted_at: None,
             timer: None,

@@ -308,6 +308,11 @@ impl SendQueue {
         }
     }
 
+    /// As many chunks as a connection fills before there are pages for it go by without again.
+    pub(crate) fn put_off_pages(&mut self) {
+        self.chunks.put_off_pages();
+    }
+
     /// Some time has passed: memory that was kept for more is given back, if nothing waits. Nothing is in flight.
     pub(crate) fn rest_longer(&mut self) {
         if self.is_empty() {

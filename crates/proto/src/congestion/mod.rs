@@ -205,6 +205,10 @@ impl Seed {
     }
 }
 
+/// What a connection may have in flight by itself where packets stay within this host: more than such a path holds, and few enough to stay in
+/// the processor's caches on their way.
+pub(crate) const NEAR_PACKETS_MAX: u8 = 8;
+
 /// The controller of a connection, one of [`Kind`], held to [CDP-CC-3].
 ///
 /// ```
@@ -221,6 +225,8 @@ pub struct Congestion {
     algorithm: Option<Algorithm>,
     /// The window given to the sender: what the controller asks for, but never grown beyond what was acknowledged.
     granted: u32,
+    /// Packets that may be in flight where they stay within this host.
+    pub(crate) near: u8,
 }
 
 /// Calls one method of whichever controller is there.
@@ -249,7 +255,7 @@ impl Congestion {
 
     fn of(seed: Seed) -> Self {
         let granted = each!(&seed.grow(), inner => inner.window());
-        Self { seed, algorithm: None, granted }
+        Self { seed, algorithm: None, granted, near: NEAR_PACKETS_MAX }
     }
 
     /// The open took so long; says nothing once something was sent.

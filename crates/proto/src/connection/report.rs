@@ -149,6 +149,25 @@ impl Connection {
         self.receiver.inbox().slots_used() as usize * usize::from(self.config.link_mss)
     }
 
+    /// Whether its packets stay within this host, for all that their size and the time they take tell.
+    #[inline]
+    #[must_use]
+    pub fn is_near(&self) -> bool {
+        self.sender.is_near()
+    }
+
+    /// Whether it is near and has a full packet in flight, or as much in smaller ones.
+    #[must_use]
+    pub fn has_near_packet(&self) -> bool {
+        self.sender.has_near_packet()
+    }
+
+    /// So many connections have packets in flight within this host now, where there is room for `room` large ones, and so many had some `lately`.
+    /// Of each at least two may be in flight from now on, and at most the eight that one may have there by itself; of many none lies in pages.
+    pub fn share_near(&mut self, connections: u32, room: u32, lately: u32) {
+        self.sender.share_near(connections, room, lately);
+    }
+
     /// The counters.
     #[must_use]
     pub fn stats(&self, now: Instant) -> Stats {

@@ -48,6 +48,8 @@ pub(super) struct Chunks {
     /// Whether large packets may lie in pages, and whether small ones may.
     pages_large: bool,
     pages_small: bool,
+    /// Chunks that were begun since that was put off.
+    begun: u32,
     /// An end that has been idle for long has none.
     others: Option<Box<Others>>,
 }
@@ -221,7 +223,8 @@ impl Chunks {
         } else {
             self.pages_small && is_much && is_whole
         };
-        let in_pages = is_wanted && self.tail_number() >= PAGED_FROM;
+        let in_pages = is_wanted && self.may_have_pages();
+        self.begun = self.begun.saturating_add(1);
         let is_part = rest < mss && !in_pages;
         let wanted = if is_part { HEADER_LEN + rest } else { rest.div_ceil(mss).max(1) * packet };
         let size = wanted.max(doubled).max(CHUNK_BYTES_MIN);
@@ -257,6 +260,7 @@ impl Chunks {
     /// Nobody asks for chunks before the one with the number `to` any more.
     #[inline]
     pub(super) fn release(&mut self, to: u32) {
+        let may_have_pages = self.may_have_pages();
         while self.first != to
             && let Some(others) = &mut self.others
             && let Some(full) = others.full.pop_front()
@@ -264,9 +268,22 @@ impl Chunks {
             self.first = self.first.wrapping_add(1);
             if let Full::Own(chunk) = full
                 && chunk.capacity() == self.tail.capacity()
+                && (may_have_pages || !chunk.is_pages())
             {
                 others.spent.keep(chunk);
             }
+        }
+    }
+
+    fn may_have_pages(&self) -> bool {
+        self.begun > PAGED_FROM
+    }
+
+    /// As many chunks go by before some lie in pages as when the connection was new.
+    pub(super) fn put_off_pages(&mut self) {
+        self.begun = 0;
+        if let Some(others) = &mut self.others {
+            others.spent.forget_pages();
         }
     }
 

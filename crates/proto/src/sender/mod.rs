@@ -1,5 +1,6 @@
 //! The sending half: what goes next, when it counts as lost, and how fast it goes.
 
+mod near;
 mod output;
 mod recovery;
 

@@ -1,7 +1,5 @@
 //! What goes next: a tail probe, a lost number, new data, the FIN.
 
-use std::time::Duration;
-
 use weft_base::Instant;
 
 use super::{Fin, Numbered, Sender};
@@ -9,12 +7,6 @@ use crate::congestion::Controller;
 use crate::queue::Outgoing;
 use crate::stats::{LimitedBy, Stats};
 use crate::timers::{Timer, Timers};
-
-/// Packets from this size on only go about within a host, where the least round trip is not above [`NEAR_RTT_MAX`] either: then
-/// [`NEAR_PACKETS_MAX`] are more than what such a path holds, and few enough to stay in the processor's caches on their way.
-const NEAR_PACKET_BYTES: u16 = 32 << 10;
-const NEAR_RTT_MAX: Duration = Duration::from_micros(200);
-const NEAR_PACKETS_MAX: u32 = 8;
 
 impl Sender {
     /// The next numbered packet that may go, or what holds the sender back. An answer is asked for where [`Sender::may_answer`]; no
@@ -116,7 +108,7 @@ impl Sender {
             self.was_limited = true;
             return Err(verdict);
         }
-        if self.flight.in_flight() >= NEAR_PACKETS_MAX && self.is_near() && self.has_near_bytes() {
+        if self.has_near_share() {
             return Err(verdict);
         }
         // What goes alone waits for nobody, as long as the bucket is known to hold a packet. A repair does not wait for that
@@ -134,17 +126,6 @@ impl Sender {
             return Err(verdict);
         }
         Ok(())
-    }
-
-    /// Whether packets stay within this host, for all that their size and the time they take tell.
-    fn is_near(&self) -> bool {
-        self.mtu.current() >= NEAR_PACKET_BYTES
-            && self.rtt.min_rtt().is_some_and(|least| least <= NEAR_RTT_MAX)
-    }
-
-    /// Whether what is in flight would fill [`NEAR_PACKETS_MAX`] packets. Small ones are not held back.
-    fn has_near_bytes(&self) -> bool {
-        self.flight.bytes() >= NEAR_PACKETS_MAX as usize * usize::from(self.mtu.current())
     }
 
     /// What the controller wants, with all that it has learnt.

@@ -297,10 +297,10 @@ fn on_one_link_packets_are_large_at_once() {
     assert_eq!(pair.client.stats(now).pins_sent + pair.server().stats(now).pins_sent, 0);
 }
 
-/// Within a host no more is in flight than stays in the processor's caches.
+/// Within a host no more is in flight than stays in the processor's caches, nor than a share of what there is room for.
 #[test]
 fn so_many_large_packets_go_at_once_within_a_host() {
-    let at_once = |mss, way: Duration| {
+    let at_once = |mss, way: Duration, (connections, room)| {
         let config = Config { pacing: false, ..Config::new(Service::Stream, mss) };
         let mut pair = Pair::new(&config, &config);
         for round in 0..20 {
@@ -316,13 +316,19 @@ fn so_many_large_packets_go_at_once_within_a_host() {
             }
         }
         assert_eq!(pair.client.path_stats().mss, mss);
+        pair.client.share_near(connections, room, connections);
         pair.client.send(&vec![7; 3_000_000]).unwrap();
         pair.collect();
         pair.to_server.len()
     };
-    assert_eq!(at_once(60_000, MS / 20), 8);
-    assert!(at_once(60_000, MS / 5) > 30, "it takes too long to be within a host");
-    assert!(at_once(20_000, MS / 20) > 30);
+    for (connections, room, packets) in
+        [(1, 4, 8), (2, 100, 8), (4, 24, 6), (5, 24, 4), (40, 24, 2), (2, 0, 2)]
+    {
+        let share = (connections, room);
+        assert_eq!(at_once(60_000, MS / 20, share), packets, "of {connections} with room for {room}");
+    }
+    assert!(at_once(60_000, MS / 5, (9, 9)) > 30, "it takes too long to be within a host");
+    assert!(at_once(20_000, MS / 20, (9, 9)) > 30);
 }
 
 #[test]

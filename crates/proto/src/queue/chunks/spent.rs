@@ -103,6 +103,13 @@ impl Spent {
         (self.heaped, self.unread, self.read) = Default::default();
     }
 
+    /// All in pages goes back.
+    pub(super) fn forget_pages(&mut self) {
+        self.pages = Pages::default();
+        self.unread.clear();
+        self.read.clear();
+    }
+
     /// Those in pages that are kept.
     pub(super) fn paged(&self) -> usize {
         self.unread.len() + self.read.len()

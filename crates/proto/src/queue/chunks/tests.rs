@@ -303,6 +303,27 @@ fn pages_are_kept_whether_they_were_read_or_not_but_no_more_than_so_many() {
     assert_eq!(spent(&chunks).paged(), PAGED_MAX);
 }
 
+/// What was acknowledged before goes back, what is acknowledged later is not kept, and there are none before as many chunks as at first.
+#[test]
+fn pages_that_are_put_off_go_back_and_come_as_at_first() {
+    let mut chunks = Chunks::default();
+    chunks.configure(true, true);
+    let are_pages = |chunks: &mut Chunks| {
+        put_large(chunks);
+        chunks.tail.is_pages()
+    };
+    let at_first = (0..).take_while(|_| !are_pages(&mut chunks)).count();
+    (0..4).for_each(|_| assert!(are_pages(&mut chunks)));
+    chunks.release(chunks.tail_number() - 2);
+    assert!(spent(&chunks).paged() > 0);
+    chunks.put_off_pages();
+    assert!(spent(&chunks).paged() == 0);
+    chunks.release(chunks.tail_number());
+    assert!(spent(&chunks).paged() == 0);
+    let again = (0..).take_while(|_| !are_pages(&mut chunks)).count();
+    assert!(at_first > 0 && again == at_first, "{again} chunks instead of {at_first}");
+}
+
 /// Who has come to pages needs them no more, but one who says now much and now little does.
 #[test]
 fn chunks_of_the_heap_are_kept_until_only_pages_were_wanted_for_a_while() {
