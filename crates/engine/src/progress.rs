@@ -17,7 +17,7 @@ use weft_sync::scheduler;
 use crate::binding::Binding;
 use crate::clock;
 use crate::core::Core;
-use crate::offer::{is_wanted, poll_again};
+use crate::offer::{is_wanted, may_poll, poll_again};
 use crate::port::Port;
 use crate::runner::{Runner, WAITERS_LOOKS};
 use crate::slot::Slot;
@@ -196,7 +196,12 @@ impl Core {
 
     /// Runs turns for a bounded time. `None` when neither the condition nor the deadline came.
     fn spin(&self, port: &Port, wait: &mut Wait<'_, '_>) -> Option<bool> {
-        let budget = Duration::from_nanos(port.spin_ns.load(Ordering::Relaxed));
+        let budget = if may_poll(wait.is_for_answer(port, wait.begin)) {
+            port.spin_ns.load(Ordering::Relaxed)
+        } else {
+            0
+        };
+        let budget = Duration::from_nanos(budget);
         // Who is not to spin looks at the link once.
         let runner = match budget {
             Duration::ZERO => Runner::User,
@@ -229,7 +234,7 @@ impl Core {
                     now = clock::now();
                 }
                 Some(0) => {
-                    now = poll_again(round, now, wait.is_for_answer(port, now));
+                    now = poll_again(round, now, wait.is_for_answer(port, now), port);
                     if is_wanted() {
                         port.note_offer(now);
                     }

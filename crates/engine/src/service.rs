@@ -24,7 +24,7 @@ use crate::clock;
 use crate::core::Core;
 use crate::deference::Deference;
 use crate::gather::{is_watching, next_look, watch_nap};
-use crate::offer::poll_again;
+use crate::offer::poll_on;
 use crate::port::{LEADERS_PAUSE, Port, Service};
 use crate::runner::Runner;
 
@@ -166,7 +166,7 @@ pub(crate) fn work(core: &Arc<Core>, index: usize, number: usize, spin: bool) {
             Some(count) if count > 0 => (busy_at, idle_turns) = (now, 0),
             Some(_) if spin => {
                 idle_turns = idle_turns.wrapping_add(1);
-                poll_again(idle_turns, now, false);
+                poll_on(idle_turns);
             }
             // What the one that has the turn deals may be ours in a moment; or it needs this processor.
             None if spin && port.lanes.is_some() && now - busy_at < LONG_TURN => std::thread::yield_now(),
