@@ -2,9 +2,10 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::Instant;
+
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::{Choices, Outcome, Request, Tally, Test, any_port, say_ready};
 
@@ -13,6 +14,8 @@ const PIECE_BYTES: usize = 256 << 10;
 
 pub(super) fn serve(request: &Request, control: &TcpStream) -> io::Result<Tally> {
     let listener = TcpListener::bind(any_port(control)?)?;
+    // of the answers, where the kernel has it
+    let _ = SockRef::from(&listener).set_tcp_congestion(b"cubic");
     say_ready(control, listener.local_addr()?)?;
     if request.test == Test::TcpPing {
         return echo(request, listener.accept()?.0);
@@ -94,23 +97,16 @@ fn read_whole(stream: &mut TcpStream, message: &mut [u8]) -> io::Result<bool> {
     Ok(true)
 }
 
+/// The controller is chosen before the open: what another one has set at its start, as BBR sets pacing, stays when it goes.
 fn connect(choices: &Choices, data: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(data)?;
-    stream.set_nodelay(choices.no_delay)?;
-    set_controller(&stream, &choices.controller)?;
-    Ok(stream)
-}
-
-fn set_controller(stream: &TcpStream, name: &str) -> io::Result<()> {
-    let (fd, len) = (stream.as_raw_fd(), libc::socklen_t::try_from(name.len()).map_err(io::Error::other)?);
-    // SAFETY: the name lives through the call and has the length given.
-    let result =
-        unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_ptr().cast(), len) };
-    if result == 0 {
-        return Ok(());
-    }
-    let error = io::Error::last_os_error();
-    Err(io::Error::new(error.kind(), format!("TCP's congestion controller \"{name}\": {error}")))
+    let socket = Socket::new(Domain::for_address(data), Type::STREAM, Some(Protocol::TCP))?;
+    let name = &choices.controller;
+    socket.set_tcp_congestion(name.as_bytes()).map_err(|error| {
+        io::Error::new(error.kind(), format!("TCP's congestion controller \"{name}\": {error}"))
+    })?;
+    socket.connect(&data.into())?;
+    socket.set_tcp_nodelay(choices.no_delay)?;
+    Ok(socket.into())
 }
 
 pub(super) fn send(request: &Request, choices: &Choices, data: SocketAddr) -> io::Result<Outcome> {
