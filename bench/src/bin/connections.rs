@@ -3,13 +3,13 @@
 
 use std::error::Error;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
-use weft_bench::Report;
+use weft_bench::{Report, sockets};
 use weft_socket::{Listener, Node, NodeBuilder, Options, RecvError, Socket};
 
 /// Measures connections as such, over UDP and TCP on the loopback interface.
@@ -180,6 +180,7 @@ fn compare(rounds: usize, time: Duration, question: usize) -> Result<(), Box<dyn
     // As TCP's ends do, who waits sleeps at once.
     let sleeping = Pair::open_with(|builder| builder.spin(Duration::ZERO), Options::datagram(), answer)?;
     let listener = TcpListener::bind("127.0.0.1:0")?;
+    sockets::answer_by_cubic(&listener);
     let address = listener.local_addr()?;
     thread::spawn(move || {
         let mut bytes = vec![0; question];
@@ -194,7 +195,7 @@ fn compare(rounds: usize, time: Duration, question: usize) -> Result<(), Box<dyn
         }
     });
     let tcp = || {
-        let mut stream = TcpStream::connect(address)?;
+        let mut stream = sockets::connect_tcp(address, sockets::CUBIC)?;
         if question > 0 {
             let mut bytes = vec![7; question];
             stream.write_all(&bytes)?;

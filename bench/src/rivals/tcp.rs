@@ -5,17 +5,15 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Instant;
 
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
-
 use super::{Choices, Outcome, Request, Tally, Test, any_port, say_ready};
+use crate::sockets;
 
 /// Bytes a receiver asks for with one call.
 const PIECE_BYTES: usize = 256 << 10;
 
 pub(super) fn serve(request: &Request, control: &TcpStream) -> io::Result<Tally> {
     let listener = TcpListener::bind(any_port(control)?)?;
-    // of the answers, where the kernel has it
-    let _ = SockRef::from(&listener).set_tcp_congestion(b"cubic");
+    sockets::answer_by_cubic(&listener);
     say_ready(control, listener.local_addr()?)?;
     if request.test == Test::TcpPing {
         return echo(request, listener.accept()?.0);
@@ -97,16 +95,10 @@ fn read_whole(stream: &mut TcpStream, message: &mut [u8]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The controller is chosen before the open: what another one has set at its start, as BBR sets pacing, stays when it goes.
 fn connect(choices: &Choices, data: SocketAddr) -> io::Result<TcpStream> {
-    let socket = Socket::new(Domain::for_address(data), Type::STREAM, Some(Protocol::TCP))?;
-    let name = &choices.controller;
-    socket.set_tcp_congestion(name.as_bytes()).map_err(|error| {
-        io::Error::new(error.kind(), format!("TCP's congestion controller \"{name}\": {error}"))
-    })?;
-    socket.connect(&data.into())?;
-    socket.set_tcp_nodelay(choices.no_delay)?;
-    Ok(socket.into())
+    let stream = sockets::connect_tcp(data, &choices.controller)?;
+    stream.set_nodelay(choices.no_delay)?;
+    Ok(stream)
 }
 
 pub(super) fn send(request: &Request, choices: &Choices, data: SocketAddr) -> io::Result<Outcome> {

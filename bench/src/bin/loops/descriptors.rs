@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Instant;
 
+use weft_bench::sockets;
 use weft_socket::{Interest, Node, Progress, RecvError, Socket};
 
 use super::{Contender, Failure, MORE, Outcome, PORT, Pace, Test, any, nanos_since, target};
@@ -135,6 +136,7 @@ pub(super) fn serve(contender: Contender, test: Test, address: SocketAddr) -> Re
         }
         Contender::Tcp => {
             let listener = TcpListener::bind(address)?;
+            sockets::answer_by_cubic(&listener);
             listener.incoming().try_for_each(|stream| echo(End::tcp(stream?)?, test))
         }
         Contender::Weft | Contender::WeftProgress => {
@@ -175,7 +177,7 @@ pub(super) fn run(
             socket.connect(address)?;
             End::udp(socket)?
         }
-        Contender::Tcp => End::tcp(TcpStream::connect(address)?)?,
+        Contender::Tcp => End::tcp(sockets::connect_tcp(address, sockets::CUBIC)?)?,
         Contender::Weft | Contender::WeftProgress => {
             let node = super::node(any())?;
             let progress = progress(contender, &node)?;

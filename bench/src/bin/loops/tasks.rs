@@ -7,7 +7,7 @@ use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::{Builder, Runtime};
-use weft_bench::cpu_seconds;
+use weft_bench::{cpu_seconds, sockets};
 use weft_socket::Node;
 use weft_socket::asynchronous::{self, AsyncListener, AsyncSocket, keep_going};
 
@@ -69,6 +69,7 @@ pub(super) fn serve(contender: Contender, test: Test, address: SocketAddr) -> Re
             }
             Contender::Tcp => {
                 let listener = TcpListener::bind(address).await?;
+                sockets::answer_by_cubic(&listener);
                 loop {
                     let (stream, _) = listener.accept().await?;
                     stream.set_nodelay(load.is_echo)?;
@@ -123,7 +124,9 @@ pub(super) fn run(
                 End::Udp(socket)
             }
             Contender::Tcp => {
-                let stream = TcpStream::connect(address).await?;
+                let stream = sockets::connect_tcp(address, sockets::CUBIC)?;
+                stream.set_nonblocking(true)?;
+                let stream = TcpStream::from_std(stream)?;
                 stream.set_nodelay(load.is_echo)?;
                 End::Tcp(stream)
             }
