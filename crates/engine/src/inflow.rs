@@ -16,6 +16,9 @@
 //! A stream may come more slowly than that, as the network is slower than the machine. Who waits for its bytes dozes as well then, for
 //! longer where that does not hold up its sender (see `stretch`), and where no thread sleeps until something comes that may not be late
 //! (decision 0099).
+//!
+//! Where full packets come one by one and nobody dozes, few are in flight: a turn takes [`EARLY_PACKETS`], so that they are acknowledged while the
+//! next are taken, and twice as many as the last one while that left some (decision 0104).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -36,6 +39,8 @@ use stretch::Stretch;
 const TURN_BYTES: u64 = 256 << 10;
 /// The fewest packets of such a turn.
 const TURN_PACKETS_MIN: usize = 4;
+/// Packets of a turn whose acknowledgement its sender is likely to wait for, unless the one before left some.
+const EARLY_PACKETS: usize = 8;
 /// How much later than asked for a doze may end before it is one too many.
 const LATE: Duration = Duration::from_micros(200);
 /// What is measured at a time.
@@ -93,6 +98,8 @@ mod kinds {
     pub(super) const STRETCHED: u32 = 4;
     /// The port is flooded for him alone.
     pub(super) const SLOW: u32 = 8;
+    /// There is none, and few packets are in flight.
+    pub(super) const EARLY: u32 = 16;
 }
 
 /// What the last window told.
@@ -101,7 +108,7 @@ pub(crate) struct Inflow {
     buffer_bytes: AtomicU64,
     /// What is to be known of it at once, see [`kinds`].
     kinds: AtomicU32,
-    /// Packets a millisecond while the port is flooded, else 0.
+    /// The most packets of a millisecond since the port is flooded; 0 while it is not.
     flood_per_ms: AtomicU64,
     /// Threads that sleep until something comes that may not be late.
     urgent: AtomicU32,
@@ -162,6 +169,7 @@ impl Inflow {
         let buffer_bytes = self.buffer_bytes.load(Ordering::Relaxed);
         let has_room = rate.has_room(buffer_bytes);
         let is_large = bytes >= packets * LARGE_BYTES;
+        let is_full = bytes >= packets * FULL_BYTES;
         let may_doze =
             !is_large && has_room && self.sent_at.load(Ordering::Relaxed) < window.since.as_nanos();
         let is_flood = may_doze
@@ -170,24 +178,32 @@ impl Inflow {
             && self.awake_until.load(Ordering::Relaxed) < now.as_nanos();
         let is_stream = may_doze
             && packets_per_ms >= STREAM_PER_MS
-            && bytes >= packets * FULL_BYTES
+            && is_full
             && span < 4 * WINDOW
             && self.urgent.load(Ordering::Relaxed) == 0;
         let most = window.stretch.note(bytes, span, now);
         let most = if is_stream { most } else { Duration::ZERO };
-        self.flood_per_ms.store(if is_flood { packets_per_ms } else { 0 }, Ordering::Relaxed);
+        // In its dozes comes as much as before, or they hold it up.
+        let flood_per_ms = self.flood_per_ms.load(Ordering::Relaxed).max(packets_per_ms);
+        self.flood_per_ms.store(if is_flood { flood_per_ms } else { 0 }, Ordering::Relaxed);
         let is_apart = pieces > packets / 2;
         let is_stretched = !most.is_zero();
+        let is_early = may_doze && !is_flood && !is_stretched && is_apart && is_full;
         let kinds = [
             (kinds::FLOOD, is_flood),
             (kinds::APART, is_flood && is_apart),
             (kinds::STRETCHED, is_stretched),
             (kinds::SLOW, is_stretched && !is_flood),
+            (kinds::EARLY, is_early),
         ];
         let kinds = kinds.iter().filter(|(_, is_there)| *is_there).fold(0, |all, (kind, _)| all | kind);
         self.kinds.store(kinds, Ordering::Relaxed);
         let is_short = is_large || is_flood && is_apart;
-        let turn = if is_short { turn_packets_of(packets, bytes) } else { TURN_PACKETS };
+        let turn = match () {
+            () if is_short => turn_packets_of(packets, bytes),
+            () if is_early => EARLY_PACKETS,
+            () => TURN_PACKETS,
+        };
         self.turn_packets.store(turn, Ordering::Relaxed);
         let doze_ns = rate.doze_ns(buffer_bytes);
         self.doze_ns.store(doze_ns, Ordering::Relaxed);
@@ -206,7 +222,12 @@ impl Inflow {
     /// A turn that was to take `budget` packets at most took `count`.
     #[inline]
     pub(crate) fn note_turn(&self, count: usize, budget: usize) {
-        self.is_behind.store(count >= budget, Ordering::Relaxed);
+        let is_behind = count >= budget;
+        self.is_behind.store(is_behind, Ordering::Relaxed);
+        if self.is(kinds::EARLY) {
+            let next = if is_behind { (2 * budget).min(TURN_PACKETS) } else { EARLY_PACKETS };
+            self.turn_packets.store(next, Ordering::Relaxed);
+        }
     }
 
     /// Whether the last turn may have left packets in the link.

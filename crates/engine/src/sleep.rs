@@ -6,7 +6,8 @@
 //! If another thread takes in what comes, in a flood or because it waits and polls, the leader stays off the link, where every packet would
 //! wake it for nothing and at its sender's expense: it naps, for half a millisecond at most (`port::Reliance`), unless a thread that has
 //! waited for longer may do so in its place; whoever makes its condition true ends the nap, and so does a thread that falls asleep itself.
-//! A leader in whose way turns of others are pauses as well, as its sleep on the link would take no time (decision 0048).
+//! A leader in whose way turns of others are pauses as well, as its sleep on the link would take no time (decision 0048). One that was called
+//! again after moments looks for a moment before it sleeps (`port::Moments`).
 //!
 //! Races:
 //! * Condition against sleep: the waiter registers its waker, then looks at the condition again; see `waiters`. Several
@@ -29,7 +30,7 @@ use weft_sync::{Parker, SpinLock, Unparker};
 use crate::clock;
 use crate::core::Core;
 use crate::outbox::wakes_given;
-use crate::port::{LEADERS_PAUSE, Lead, Port, Reliance, Signal, TURNS_AWAITED};
+use crate::port::{LEADERS_PAUSE, Lead, MOMENT, Port, Reliance, Signal, TURNS_AWAITED};
 use crate::progress::Wait;
 use crate::runner::Runner;
 
@@ -110,6 +111,25 @@ impl Core {
         outcome
     }
 
+    /// A turn of a leader; where it would sleep for a moment, it looks again until that is over.
+    fn leaders_turn(&self, wait: &mut Wait<'_, '_>, port: &Port, begin: Instant) -> Option<usize> {
+        let mut taken = self.try_turn_in(wait, port, Runner::User, begin);
+        if taken != Some(0) || !port.moments.are_likely() {
+            return taken;
+        }
+        let until = begin + MOMENT.min(self.spin_max);
+        let mut now = begin;
+        while taken == Some(0) && now < until && wait.outcome(now).is_none() {
+            std::hint::spin_loop();
+            taken = self.try_turn_in(wait, port, Runner::User, now);
+            now = clock::now();
+        }
+        if taken != Some(0) || now >= until {
+            port.moments.note_poll(taken.is_some_and(|count| count > 0));
+        }
+        taken
+    }
+
     /// Sleeps on the link, and runs a turn at each waking, until the condition holds, the deadline passes, or the lead is given
     /// away. While others take in a flood it naps instead, and while they are in the midst of turns it pauses: the link stays readable
     /// then, and to sleep on it takes no time.
@@ -121,8 +141,10 @@ impl Core {
             let now = clock::now();
             let nap = reliance.nap(port, is_link_ready, now);
             let woken = wakes_given();
+            let mut has_come = false;
             if nap.is_none() {
-                let taken = self.try_turn_in(wait, port, Runner::User, now);
+                let taken = self.leaders_turn(wait, port, now);
+                has_come = taken.is_some_and(|count| count > 0);
                 kept_out = if taken.is_some() { 0 } else { kept_out + 1 };
             }
             // Its own waker is among those that a turn calls which makes its condition true.
@@ -147,9 +169,12 @@ impl Core {
                         lead.nap(nap, now, deadline);
                         false
                     }
+                    (None, 0) if has_come && port.moments.are_likely() => false,
                     (None, 0) => {
                         self.settle_timers(port, now);
-                        lead.sleep(now, deadline, || wait.condition.holds())
+                        let is_ready = lead.sleep(now, deadline, || wait.condition.holds());
+                        port.moments.note_sleep(clock::now() - now, is_ready);
+                        is_ready
                     }
                     (None, ..=TURNS_AWAITED) => {
                         // Who is in the midst of a turn may need this processor to end it.

@@ -2,7 +2,8 @@
 //!
 //! What comes in a doze keeps its sender waiting once that has sent all it may without an answer, and how much that is the receiver
 //! cannot know. So it compares what came in a period with dozes of one length and in a period with those of the next: the longer ones stay
-//! unless less came by a sixteenth. It climbs from one step to the next at once, and looks now and then whether that is still so.
+//! unless less came by a sixteenth, and are given up at once where less than half comes. It climbs from one step to the next at once, and looks
+//! now and then whether that is still so.
 
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ const STEPS: [Duration; 4] =
     [Duration::ZERO, Duration::from_micros(150), Duration::from_micros(300), Duration::from_micros(600)];
 /// What is compared: long enough that a burst more or less does not matter.
 const PERIOD: Duration = Duration::from_millis(16);
+/// What tells that dozes hold up the sender beyond doubt.
+const GLIMPSE: Duration = Duration::from_millis(2);
 /// Periods from one trial to the next, at first and in the end.
 const REST: u32 = 16;
 const REST_MAX: u32 = 64;
@@ -73,11 +76,34 @@ impl Stretch {
         self.noted_at = now;
         self.bytes += bytes;
         self.span += span;
-        if self.span >= PERIOD {
-            self.phase = self.next_phase(per_ms(self.bytes, self.span));
+        let bytes_per_ms = per_ms(self.bytes, self.span);
+        let next = if self.span >= PERIOD {
+            Some(self.next_phase(bytes_per_ms))
+        } else {
+            self.give_up(bytes_per_ms)
+        };
+        if let Some(phase) = next {
+            self.phase = phase;
             (self.bytes, self.span) = (0, Duration::ZERO);
         }
         STEPS[self.step]
+    }
+
+    /// Ends a trial of longer dozes in which so little comes that there is no doubt.
+    fn give_up(&mut self, bytes_per_ms: u64) -> Option<Phase> {
+        let (Phase::Settle(before) | Phase::Compare(before)) = self.phase else { return None };
+        let is_over =
+            self.step > before.step && self.span >= GLIMPSE && bytes_per_ms < before.bytes_per_ms / 2;
+        is_over.then(|| {
+            self.step = before.step;
+            self.rest()
+        })
+    }
+
+    /// A trial is over.
+    fn rest(&mut self) -> Phase {
+        let longer = (2 * self.rest).min(REST_MAX);
+        Phase::Rest(std::mem::replace(&mut self.rest, longer))
     }
 
     fn next_phase(&mut self, bytes_per_ms: u64) -> Phase {
@@ -103,8 +129,7 @@ impl Stretch {
                 if is_longer != is_harmless {
                     self.step = before.step;
                 }
-                let longer = (2 * self.rest).min(REST_MAX);
-                Phase::Rest(std::mem::replace(&mut self.rest, longer))
+                self.rest()
             }
         }
     }
@@ -139,13 +164,19 @@ mod tests {
         fn periods(&mut self, count: u32) -> Vec<u128> {
             let mut period = || {
                 for _ in 0..16 {
-                    self.now += Duration::from_millis(1);
-                    let bytes = (self.bytes_per_ms)(self.most);
-                    self.most = self.stretch.note(bytes, Duration::from_millis(1), self.now);
+                    self.window();
                 }
                 self.most.as_micros()
             };
             (0..count).map(|_| period()).collect()
+        }
+
+        /// The same after a millisecond.
+        fn window(&mut self) -> Duration {
+            self.now += Duration::from_millis(1);
+            let bytes = (self.bytes_per_ms)(self.most);
+            self.most = self.stretch.note(bytes, Duration::from_millis(1), self.now);
+            self.most
         }
     }
 
@@ -171,6 +202,19 @@ mod tests {
         let longer = later.iter().filter(|&&most| most > 150).count();
         assert!(0 < longer && longer < 50, "{longer} of 1,000 periods");
         assert!(!later.contains(&600));
+    }
+
+    /// With twelve packets in flight on a path of microseconds, as losses have it.
+    #[test]
+    fn dozes_that_keep_the_sender_waiting_most_of_the_time_are_given_up_at_once() {
+        let mut path = Path::new(|most| {
+            let round_ns = 20_000 + u64::try_from(most.as_nanos()).unwrap();
+            12 * 1_444 * 1_000_000 / round_ns
+        });
+        path.periods(1);
+        assert_eq!(path.most, STEPS[1]);
+        let shorter = (0..1_000).filter(|_| path.window().is_zero()).count();
+        assert!(shorter >= 990, "{shorter} of 1,000 ms");
     }
 
     #[test]

@@ -85,7 +85,7 @@ fn a_turn_of_large_packets_or_of_a_flood_apart_takes_what_the_cache_holds() {
     assert_eq!(turn(1_000, 1_000, 1_472), 178, "the same of full packets with MTU 1500");
     assert_eq!(turn(1_000, 1_000, 100), TURN_PACKETS, "the same of small ones");
     assert_eq!(turn(500, 100, 8_972), TURN_PACKETS, "a flood, joined");
-    assert_eq!(turn(10, 10, 8_972), TURN_PACKETS, "none");
+    assert_eq!(turn(10, 5, 8_972), TURN_PACKETS, "none");
 }
 
 #[test]
@@ -97,6 +97,31 @@ fn who_took_as_much_as_a_turn_may_have_left_some() {
     assert!(inflow.is_behind());
     inflow.note_turn(0, 4);
     assert!(!inflow.is_behind());
+}
+
+#[test]
+fn a_turn_takes_few_of_full_packets_one_by_one_until_it_leaves_some() {
+    let inflow = Inflow::new(BUFFER_BYTES);
+    let mut window = Window::new(AT);
+    let mut turn = |ms: u64, pieces, mean_bytes: u64| {
+        let arrived = Arrived { packets: 100, pieces, bytes: 100 * mean_bytes };
+        note(&inflow, &mut window, arrived, us(1_000 * ms));
+        inflow.turn_packets()
+    };
+    assert_eq!(turn(1, 100, 1_444), EARLY_PACKETS);
+    assert_eq!(turn(2, 50, 1_444), TURN_PACKETS, "joined");
+    assert_eq!(turn(3, 100, 1_199), TURN_PACKETS, "small ones");
+    assert_eq!(turn(4, 100, 1_444), EARLY_PACKETS);
+    let next = |count, budget| {
+        inflow.note_turn(count, budget);
+        inflow.turn_packets()
+    };
+    assert_eq!((next(8, 8), next(16, 16), next(31, 32)), (16, 32, EARLY_PACKETS));
+    assert_eq!(next(200, 200), TURN_PACKETS, "at most");
+    inflow.note_user_sends(us(4_500));
+    assert_eq!(turn(5, 100, 1_444), TURN_PACKETS, "who sends may answer: one acknowledgement is enough");
+    inflow.note_turn(256, 256);
+    assert_eq!(inflow.turn_packets(), TURN_PACKETS);
 }
 
 #[test]
@@ -141,6 +166,24 @@ fn dozes_that_held_up_the_sender_are_the_last_for_a_while() {
     assert!(inflow.is_flooded());
 }
 
+/// What comes in dozes that hold up the sender is no measure of what would come without.
+#[test]
+fn dozes_are_judged_by_what_came_before_them() {
+    let inflow = Inflow::new(BUFFER_BYTES);
+    let mut window = play(&inflow, 100); // one a microsecond
+    (11..=20).for_each(|turn| note(&inflow, &mut window, packets(30, 1), us(100 * turn)));
+    inflow.note_doze(us(2_000), 50, us(2_100), false);
+    (0..3).for_each(|_| inflow.note_doze(us(2_000), 30, us(2_100), false));
+    assert!(!inflow.is_flooded());
+    let inflow = Inflow::new(BUFFER_BYTES);
+    let mut window = play(&inflow, 100);
+    (11..=20).for_each(|turn| note(&inflow, &mut window, packets(15, 1), us(100 * turn)));
+    assert!(!inflow.is_flooded(), "it is over");
+    (21..=30).for_each(|turn| note(&inflow, &mut window, packets(30, 1), us(100 * turn)));
+    (0..3).for_each(|_| inflow.note_doze(us(3_000), 15, us(3_100), false));
+    assert!(inflow.is_flooded(), "and another one begins");
+}
+
 /// Milliseconds of a stream, 80 packets of 1,444 bytes in each.
 fn stream(inflow: &Inflow, window: &mut Window, since_ms: u64, count: u64) {
     for ms in since_ms..since_ms + count {
@@ -160,9 +203,12 @@ fn who_waits_for_a_stream_dozes_where_it_comes_slowly() {
     assert!(!inflow.is_dozed_through(false) && !inflow.is_dozed_through_first(false), "others do not");
     assert_eq!(inflow.doze_of(true), Duration::from_micros(600));
     assert_eq!(inflow.doze_of(false), DOZE_MAX);
-    inflow.note_user_sends(us(210_500));
+    let arrived = Arrived { packets: 80, pieces: 80, bytes: 80 * 1_444 };
+    note(&inflow, &mut window, arrived, us(211_000));
+    assert_eq!(inflow.turn_packets(), TURN_PACKETS, "also where they come one by one");
+    inflow.note_user_sends(us(211_500));
     assert!(!inflow.is_dozed_through(true), "the peer may wait for what is sent");
-    stream(&inflow, &mut window, 210, 2);
+    stream(&inflow, &mut window, 211, 2);
     assert!(inflow.is_dozed_through(true), "until a window without");
 }
 

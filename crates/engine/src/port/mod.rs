@@ -28,6 +28,7 @@ mod departure;
 mod fds;
 mod followers;
 mod lead;
+mod moments;
 mod reliance;
 mod signal;
 mod timers;
@@ -38,6 +39,7 @@ use attended::Attended;
 use departure::Departure;
 use lead::Leadership;
 pub(crate) use lead::{LEADERS_PAUSE, Lead, TURNS_AWAITED};
+pub(crate) use moments::{MOMENT, Moments};
 pub(crate) use reliance::Reliance;
 pub(crate) use signal::Signal;
 
@@ -109,6 +111,7 @@ pub(crate) struct Port {
     signal: Arc<Signal>,
     alarm: Alarm,
     leadership: Leadership,
+    pub(crate) moments: Moments,
     attended: Attended,
     departure: Departure,
     /// Until when it is left to the service thread to take in a flood, in nanoseconds; 0 while it is not.
@@ -174,6 +177,7 @@ impl Port {
             signal: Arc::new(Signal::new()?),
             alarm: Alarm::new()?,
             leadership: Leadership::default(),
+            moments: Moments::default(),
             attended: Attended::default(),
             departure: Departure::default(),
             left_until: AtomicU64::new(0),
