@@ -127,11 +127,20 @@ impl FrameBuffer {
     /// If some of that is frozen, or not filled.
     #[inline]
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
-        let is_there = self.frozen <= at && at <= self.len && bytes.len() <= self.len - at;
-        assert!(is_there, "{} bytes at {at}, of {} and {} frozen", bytes.len(), self.len, self.frozen);
+        self.write_by(at, bytes.len(), |to| to.copy_from_slice(bytes));
+    }
+
+    /// The same of so many bytes, which `fill` writes.
+    ///
+    /// # Panics
+    /// If some of that is frozen, or not filled.
+    #[inline]
+    pub fn write_by(&mut self, at: usize, bytes: usize, fill: impl FnOnce(&mut [u8])) {
+        let is_there = self.frozen <= at && at <= self.len && bytes <= self.len - at;
+        assert!(is_there, "{bytes} bytes at {at}, of {} and {} frozen", self.len, self.frozen);
         if let Some(memory) = &self.memory {
-            // SAFETY: as in `put`; it lies between what is frozen and the end.
-            unsafe { memory.write(at, bytes) };
+            // SAFETY: as in `put_by`; it lies between what is frozen and the end.
+            fill(unsafe { memory.bytes_mut(at..at + bytes) });
         }
     }
 

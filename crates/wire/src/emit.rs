@@ -88,7 +88,7 @@ impl DataHead {
     /// after all else is final.
     #[must_use]
     #[inline]
-    pub fn emit(&self, seq: Seq, body: &[u8]) -> [u8; HEADER_LEN] {
+    pub fn emit(&self, seq: Seq, body: &[u8]) -> Head {
         self.emit_by(seq, |words| seal::checksum(words, body))
     }
 
@@ -100,9 +100,28 @@ impl DataHead {
     }
 
     #[inline]
-    fn emit_by(&self, seq: Seq, checksum: impl FnOnce(Words) -> u32) -> [u8; HEADER_LEN] {
+    fn emit_by(&self, seq: Seq, checksum: impl FnOnce(Words) -> u32) -> Head {
         let words = Words { seq: seq.get(), ..self.words };
-        if self.is_sealed { words.sealed(checksum(words)).bytes() } else { words.bytes() }
+        Head(if self.is_sealed { words.sealed(checksum(words)) } else { words })
+    }
+}
+
+/// A header that is complete, in registers.
+#[derive(Clone, Copy, Debug)]
+pub struct Head(Words);
+
+impl Head {
+    /// Its bytes.
+    #[must_use]
+    #[inline]
+    pub fn bytes(self) -> [u8; HEADER_LEN] {
+        self.0.bytes()
+    }
+
+    /// Writes it to where it leaves from, by way of no other memory.
+    #[inline]
+    pub fn write(self, to: &mut [u8; HEADER_LEN]) {
+        self.0.write(to);
     }
 }
 
@@ -117,7 +136,7 @@ impl SummedHead {
     /// As [`DataHead::emit`], in front of a data segment with the sum `body`.
     #[must_use]
     #[inline]
-    pub fn emit(&self, seq: Seq, body: BodySum) -> [u8; HEADER_LEN] {
+    pub fn emit(&self, seq: Seq, body: BodySum) -> Head {
         self.head.emit_by(seq, |words| seal::checksum_with(words, body, self.behind))
     }
 }
@@ -133,7 +152,7 @@ impl SummedHead {
 #[must_use]
 #[inline]
 pub fn data_head(header: &Header, body: &[u8], sealed: bool) -> [u8; HEADER_LEN] {
-    DataHead::new(header, body.len(), sealed).emit(header.seq, body)
+    DataHead::new(header, body.len(), sealed).emit(header.seq, body).bytes()
 }
 
 /// Appends a whole control packet: header and `tlvs`.

@@ -2,6 +2,8 @@
 //!
 //! The head is masked as words and summed up from a copy on the stack, so neither a shared frame nor a body is touched.
 
+use std::num::NonZeroU64;
+
 use weft_crc::Behind;
 
 use crate::words::Words;
@@ -31,15 +33,33 @@ pub(crate) fn copy_behind_and_sum(head: Words, before: &[u8], rest: &[u8], to: &
 #[must_use]
 #[inline]
 pub(crate) fn checksum_with(head: Words, body: BodySum, behind: Behind) -> u32 {
-    behind.combine(weft_crc::crc32c(&head.immutable().unsealed().bytes()), body.0)
+    behind.combine(weft_crc::crc32c(&head.immutable().unsealed().bytes()), body.get())
 }
 
 /// What is known of the checksum of a packet before it has a head: the sum of its data segment, taken as that was copied. By
 /// default that of none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct BodySum(u32);
+///
+/// It is one word, and so is one that may not be there: what was stored as two a moment ago is to be had as one only when all stores before are
+/// done, and these are those of the copy (decision 0105).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BodySum(NonZeroU64);
+
+impl Default for BodySum {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
 
 impl BodySum {
+    fn new(sum: u32) -> Self {
+        Self(NonZeroU64::MIN | u64::from(sum) << 32)
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // it has so many bits
+    fn get(self) -> u32 {
+        (self.0.get() >> 32) as u32
+    }
+
     /// Whether it costs less to take it while the data is copied than when the packet leaves.
     #[must_use]
     pub fn is_cheap() -> bool {
@@ -54,7 +74,7 @@ impl BodySum {
     #[must_use]
     #[inline]
     pub fn copy(self, bytes: &[u8], to: &mut [u8]) -> Self {
-        Self(weft_crc::append_copy(self.0, bytes, to))
+        Self::new(weft_crc::append_copy(self.get(), bytes, to))
     }
 }
 
@@ -71,6 +91,14 @@ pub(crate) fn open_checksum(head: Words, rest: &[u8], value_at: usize) -> u32 {
 mod tests {
     use super::*;
     use crate::header::HEADER_LEN;
+
+    #[test]
+    fn a_sum_that_may_not_be_there_is_one_word() {
+        assert_eq!(size_of::<Option<BodySum>>(), 8);
+        for sum in [0, 1, u32::MAX] {
+            assert_eq!(BodySum::new(sum).get(), sum);
+        }
+    }
 
     /// Where the half of SEQ lies that carries the seal.
     const SEAL: std::ops::Range<usize> = 16..20;

@@ -39,11 +39,16 @@ impl Words {
     #[inline]
     pub(crate) fn bytes(self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
-        bytes[..8].copy_from_slice(&self.nodes.to_be_bytes());
-        bytes[8..16].copy_from_slice(&self.ports.to_be_bytes());
-        bytes[16..24].copy_from_slice(&self.seq.to_be_bytes());
-        bytes[24..].copy_from_slice(&self.ack.to_be_bytes());
+        self.write(&mut bytes);
         bytes
+    }
+
+    #[inline]
+    pub(crate) fn write(self, to: &mut [u8; HEADER_LEN]) {
+        to[..8].copy_from_slice(&self.nodes.to_be_bytes());
+        to[8..16].copy_from_slice(&self.ports.to_be_bytes());
+        to[16..24].copy_from_slice(&self.seq.to_be_bytes());
+        to[24..].copy_from_slice(&self.ack.to_be_bytes());
     }
 
     /// Whether a packet with these words follows the one with the words `first` as the one so many behind it, and says nothing else.

@@ -200,13 +200,13 @@ impl Connection {
 fn emit_head(head: &DataHead, seq: Seq, packet: Outgoing, queue: &SendQueue) -> [u8; HEADER_LEN] {
     match packet.sum {
         Some(sum) => emit_summed(head, seq, sum),
-        None => head.emit(seq, queue.get(packet.piece)),
+        None => head.emit(seq, queue.get(packet.piece)).bytes(),
     }
 }
 
 #[inline(never)] // what leaves without is what somebody waits for, and is the faster the less code lies in its way
 fn emit_summed(head: &DataHead, seq: Seq, sum: BodySum) -> [u8; HEADER_LEN] {
-    head.summed().emit(seq, sum)
+    head.summed().emit(seq, sum).bytes()
 }
 
 pub(super) fn control_packet(head: Range<usize>, path: u8) -> Transmit {

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use weft_frame::{FrameBuffer, FramesRef, Pages};
+use weft_wire::emit::Head;
 use weft_wire::{BodySum, HEADER_LEN};
 
 use super::piece::{Piece, narrow};
@@ -135,7 +136,7 @@ impl Chunks {
     pub(super) fn lay_heads(
         &mut self,
         first: Piece,
-        mut heads: impl FnMut(Piece, &[u8]) -> Option<[u8; HEADER_LEN]>,
+        mut heads: impl FnMut(Piece, &[u8]) -> Option<Head>,
     ) -> Piece {
         let mut frame = Piece { start: first.start - narrow(HEADER_LEN), len: 0, ..first };
         let Some(chunk) = self.own_mut(first.chunk) else { return frame };
@@ -143,7 +144,11 @@ impl Chunks {
         while piece.end() <= chunk.len()
             && let Some(head) = heads(piece, chunk.get(piece.range()))
         {
-            chunk.write(frame.end(), &head);
+            chunk.write_by(frame.end(), HEADER_LEN, |to| {
+                if let Some(to) = to.first_chunk_mut() {
+                    head.write(to);
+                }
+            });
             frame.len += narrow(HEADER_LEN) + piece.len;
             piece = piece.next();
         }
