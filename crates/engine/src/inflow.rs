@@ -37,6 +37,8 @@ use stretch::Stretch;
 /// Bytes of a turn that takes large packets, or a flood of packets that come one by one: more would have left the second cache before
 /// its reader copies the last of them (decision 0071).
 const TURN_BYTES: u64 = 256 << 10;
+/// The same of a flood of packets that the kernel joined (decision 0106).
+const JOINED_BYTES: u64 = 384 << 10;
 /// The fewest packets of such a turn.
 const TURN_PACKETS_MIN: usize = 4;
 /// Packets of a turn whose acknowledgement its sender is likely to wait for, unless the one before left some.
@@ -200,7 +202,8 @@ impl Inflow {
         self.kinds.store(kinds, Ordering::Relaxed);
         let is_short = is_large || is_flood && is_apart;
         let turn = match () {
-            () if is_short => turn_packets_of(packets, bytes),
+            () if is_short => turn_packets_of(TURN_BYTES, packets, bytes),
+            () if is_flood => turn_packets_of(JOINED_BYTES, packets, bytes),
             () if is_early => EARLY_PACKETS,
             () => TURN_PACKETS,
         };
@@ -342,8 +345,8 @@ impl Drop for Urgent<'_> {
 }
 
 /// How many packets a turn takes where so many have so many bytes.
-fn turn_packets_of(packets: u64, bytes: u64) -> usize {
-    let packets = TURN_BYTES.saturating_mul(packets) / bytes.max(1);
+fn turn_packets_of(turn_bytes: u64, packets: u64, bytes: u64) -> usize {
+    let packets = turn_bytes.saturating_mul(packets) / bytes.max(1);
     usize::try_from(packets).unwrap_or(TURN_PACKETS).clamp(TURN_PACKETS_MIN, TURN_PACKETS)
 }
 
