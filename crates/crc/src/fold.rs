@@ -18,11 +18,11 @@ use crate::x86::{POWERS, one_stream};
 const REGISTER: usize = 64;
 /// Bytes that are folded at a time, and fewest that it is worth to fold.
 pub(crate) const BYTES_MIN: usize = 4 * REGISTER;
-/// How far behind what is stored lines are called that will be: what is sent lies where the peer's core has read, and stores are done in their
+/// How far ahead of the stores lines are prefetched, in bytes: what is sent lies where the peer's core has read, and stores are done in their
 /// order, each as its line is there (decision 0105).
 const AHEAD: usize = 1 << 10;
-/// Copies of more bytes call none: of many stores of whole lines in a row the processor does without what the lines held.
-const CALLS_MAX: usize = 16 << 10;
+/// Copies of more bytes prefetch none: of many stores of whole lines in a row the processor does without what the lines held.
+const PREFETCHED_MAX: usize = 16 << 10;
 /// The table of `_mm512_ternarylogic_epi64` for the sum of three bits.
 const XOR: i32 = 0x96;
 
@@ -72,7 +72,7 @@ fn run<const COPIES: bool>(crc: u32, bytes: &[u8], to: &mut [u8]) -> u32 {
     for block in blocks {
         let copy = block_copies.next();
         if let Some(copy) = &copy
-            && bytes.len() <= CALLS_MAX
+            && bytes.len() <= PREFETCHED_MAX
         {
             prefetch(copy.as_ptr_range().start.cast());
         }
@@ -87,7 +87,7 @@ fn run<const COPIES: bool>(crc: u32, bytes: &[u8], to: &mut [u8]) -> u32 {
     !sum
 }
 
-/// Calls the lines of a block that lies `AHEAD`. To call them for writing takes longer here.
+/// Prefetches the lines of a block that lies `AHEAD`. To do so for writing is no gain.
 fn prefetch(block: *const i8) {
     for line in 0..BYTES_MIN / REGISTER {
         // SAFETY: a hint, whatever lies there.

@@ -201,11 +201,14 @@ impl Inflow {
         let kinds = kinds.iter().filter(|(_, is_there)| *is_there).fold(0, |all, (kind, _)| all | kind);
         self.kinds.store(kinds, Ordering::Relaxed);
         let is_short = is_large || is_flood && is_apart;
-        let turn = match () {
-            () if is_short => turn_packets_of(TURN_BYTES, packets, bytes),
-            () if is_flood => turn_packets_of(JOINED_BYTES, packets, bytes),
-            () if is_early => EARLY_PACKETS,
-            () => TURN_PACKETS,
+        let turn = if is_short {
+            turn_packets_of(TURN_BYTES, packets, bytes)
+        } else if is_flood {
+            turn_packets_of(JOINED_BYTES, packets, bytes)
+        } else if is_early {
+            EARLY_PACKETS
+        } else {
+            TURN_PACKETS
         };
         self.turn_packets.store(turn, Ordering::Relaxed);
         let doze_ns = rate.doze_ns(buffer_bytes);

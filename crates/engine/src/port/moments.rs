@@ -1,4 +1,5 @@
-//! Whether a leader looks for another moment before it sleeps on the link, as its last sleeps took no longer (decision 0104).
+//! Whether a leader looks for another moment before it sleeps on the link, as its last sleeps took no longer (decision 0104): what
+//! hypervisors know as halt polling.
 //!
 //! To sleep and to be called takes some 10 µs of its processor and as many of the sender's, and what comes is seen as much later. So a leader whose
 //! sleeps end after moments polls for one before the next, and does not sleep where that brings something. Where it brings nothing, as the peer
