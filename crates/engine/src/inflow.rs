@@ -225,10 +225,10 @@ impl Inflow {
         self.turn_packets.load(Ordering::Relaxed)
     }
 
-    /// A turn that was to take `budget` packets at most took `count`.
+    /// A turn that was to take `budget` packets at most took `count`, and was cut short where the reader had no room for more.
     #[inline]
-    pub(crate) fn note_turn(&self, count: usize, budget: usize) {
-        let is_behind = count >= budget;
+    pub(crate) fn note_turn(&self, count: usize, budget: usize, is_cut: bool) {
+        let is_behind = is_cut || count >= budget;
         self.is_behind.store(is_behind, Ordering::Relaxed);
         if self.is(kinds::EARLY) {
             let next = if is_behind { (2 * budget).min(TURN_PACKETS) } else { EARLY_PACKETS };

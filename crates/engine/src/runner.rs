@@ -45,7 +45,7 @@ pub(crate) fn receive(
     begin(port, runner, now);
     let count = port.recv(turn, place);
     let (pieces, bytes) = if count > 0 { (turn.batch.pieces(), turn.batch.bytes()) } else { (0, 0) };
-    port.inflow.note_turn(count, budget);
+    port.inflow.note_turn(count, budget, turn.batch.is_cut());
     let arrived = Arrived { packets: count as u64, pieces: pieces as u64, bytes: bytes as u64 };
     note_arrived(port, turn, runner, arrived, now);
     count

@@ -149,6 +149,7 @@ impl RecvBatch {
     #[inline]
     pub fn set_budget(&mut self, budget: usize) {
         self.budget = budget.max(1);
+        self.note_cut(false);
     }
 
     /// A link that is likely to bring a packet soon may look for it so many times, at least once, before it says that there is

@@ -92,12 +92,14 @@ fn a_turn_of_large_packets_or_of_a_flood_takes_what_the_cache_holds() {
 #[test]
 fn who_took_as_much_as_a_turn_may_have_left_some() {
     let inflow = Inflow::new(BUFFER_BYTES);
-    inflow.note_turn(3, 4);
+    inflow.note_turn(3, 4, false);
     assert!(!inflow.is_behind());
-    inflow.note_turn(4, 4);
+    inflow.note_turn(4, 4, false);
     assert!(inflow.is_behind());
-    inflow.note_turn(0, 4);
+    inflow.note_turn(0, 4, false);
     assert!(!inflow.is_behind());
+    inflow.note_turn(3, 4, true);
+    assert!(inflow.is_behind(), "the reader had no room for the fourth");
 }
 
 #[test]
@@ -114,14 +116,14 @@ fn a_turn_takes_few_of_full_packets_one_by_one_until_it_leaves_some() {
     assert_eq!(turn(3, 100, 1_199), TURN_PACKETS, "small ones");
     assert_eq!(turn(4, 100, 1_444), EARLY_PACKETS);
     let next = |count, budget| {
-        inflow.note_turn(count, budget);
+        inflow.note_turn(count, budget, false);
         inflow.turn_packets()
     };
     assert_eq!((next(8, 8), next(16, 16), next(31, 32)), (16, 32, EARLY_PACKETS));
     assert_eq!(next(200, 200), TURN_PACKETS, "at most");
     inflow.note_user_sends(us(4_500));
     assert_eq!(turn(5, 100, 1_444), TURN_PACKETS, "who sends may answer: one acknowledgement is enough");
-    inflow.note_turn(256, 256);
+    inflow.note_turn(256, 256, false);
     assert_eq!(inflow.turn_packets(), TURN_PACKETS);
 }
 

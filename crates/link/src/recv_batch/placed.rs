@@ -7,8 +7,12 @@ use std::net::SocketAddr;
 
 use super::{HEAD_BYTES, RecvBatch};
 
-/// Bytes of a packet from which on the pass that this saves is worth a longer system call.
-const LARGE_BYTES_MIN: usize = 16 << 10;
+/// Bytes of a packet from which on the pass that this saves is worth what looking at each by itself costs (decision 0107).
+const LARGE_BYTES_MIN: usize = 4 << 10;
+/// The same where a turn takes no more of them than the reader has room for, however few that are.
+const FEW_BYTES_MIN: usize = 16 << 10;
+/// Bytes that he has room for where smaller ones are placed: a turn of fewer costs more than is saved.
+const ROOM_BYTES_MIN: usize = 256 << 10;
 /// Turns without, after a packet was another than was expected.
 const PAUSE_TURNS: u32 = 64;
 
@@ -30,6 +34,7 @@ pub(super) struct Placing {
     /// Bytes of the last one, if it was large.
     expected: usize,
     pause: u32,
+    is_cut: bool,
 }
 
 impl Placing {
@@ -107,20 +112,35 @@ impl RecvBatch {
         unsafe { self.push_region(from, len, len) };
     }
 
+    /// Whether the last turn ended before the link was empty and the batch full, as the next packet would not have been placed.
+    #[inline]
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.placing.is_cut
+    }
+
+    #[inline]
+    pub(crate) fn note_cut(&mut self, is_cut: bool) {
+        self.placing.is_cut = is_cut;
+    }
+
     /// A packet of `len` bytes came by itself.
     #[inline]
     pub(crate) fn note_alone(&mut self, len: usize) {
         self.placing.expected = if len >= LARGE_BYTES_MIN { len } else { 0 };
     }
 
-    /// Bytes of data that the next packet is likely to bring, if those of it may be placed.
+    /// Bytes of data that the next packet is likely to bring, if those of it may be placed with a reader who has `room` for so many.
     #[inline]
-    pub(crate) fn expected_data(&mut self) -> Option<usize> {
+    pub(crate) fn expected_data(&mut self, room: usize) -> Option<usize> {
         if self.placing.pause > 0 {
             self.placing.pause -= 1;
             return None;
         }
-        self.placing.expected.checked_sub(HEAD_BYTES).filter(|_| self.is_empty())
+        let expected = self.placing.expected;
+        let data = expected.checked_sub(HEAD_BYTES)?;
+        let needed = if expected < FEW_BYTES_MIN { ROOM_BYTES_MIN } else { data };
+        (self.is_empty() && room >= needed).then_some(data)
     }
 
     pub(crate) fn push_placed(&mut self, placed: Placed) {
@@ -188,20 +208,24 @@ mod tests {
     #[test]
     fn the_next_packet_is_expected_to_be_as_the_last_until_it_is_not() {
         let mut batch = RecvBatch::new();
-        assert_eq!(batch.expected_data(), None);
+        assert_eq!(batch.expected_data(ROOM_BYTES_MIN), None);
         batch.note_alone(LARGE_BYTES_MIN);
-        assert_eq!(batch.expected_data(), Some(LARGE_BYTES_MIN - HEAD_BYTES));
+        assert_eq!(batch.expected_data(ROOM_BYTES_MIN), Some(LARGE_BYTES_MIN - HEAD_BYTES));
+        assert_eq!(batch.expected_data(ROOM_BYTES_MIN - 1), None, "they would be too few");
         batch.note_alone(LARGE_BYTES_MIN - 1);
-        assert_eq!(batch.expected_data(), None, "not worth it");
+        assert_eq!(batch.expected_data(ROOM_BYTES_MIN), None, "not worth it");
+        batch.note_alone(FEW_BYTES_MIN);
+        assert_eq!(batch.expected_data(FEW_BYTES_MIN - HEAD_BYTES), Some(FEW_BYTES_MIN - HEAD_BYTES));
+        assert_eq!(batch.expected_data(FEW_BYTES_MIN - HEAD_BYTES - 1), None, "no room");
         batch.note_alone(60_000);
         batch.push_copy(at(1), &[b"before"]);
-        assert_eq!(batch.expected_data(), None, "it would go before what came before");
+        assert_eq!(batch.expected_data(ROOM_BYTES_MIN), None, "it would go before what came before");
         batch.drain();
         let (mut batch, place) = placed();
         batch.note_alone(60_000);
         batch.settle_placed(&place, |_, _| None);
         batch.drain();
-        assert!((0..PAUSE_TURNS).all(|_| batch.expected_data().is_none()));
-        assert_eq!(batch.expected_data(), Some(60_000 - HEAD_BYTES));
+        assert!((0..PAUSE_TURNS).all(|_| batch.expected_data(60_000).is_none()));
+        assert_eq!(batch.expected_data(60_000), Some(60_000 - HEAD_BYTES));
     }
 }

@@ -1,6 +1,7 @@
 //! Packets of one peer that floods: they are laid end to end, or their data goes straight to its reader.
 
 use std::io;
+use std::mem::{self, MaybeUninit};
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::ptr;
@@ -55,36 +56,23 @@ impl Udp {
             return Ok(None);
         }
         let Some(from) = batch.origin.known(self.direct.connecting()) else { return Ok(None) };
-        let Some((fd, len)) = self.direct.fd().zip(batch.expected_data()) else { return Ok(None) };
-        if place.len() < len {
+        let Some((fd, len)) = self.direct.fd().zip(batch.expected_data(place.len())) else {
             return Ok(None);
-        }
-        let (mut count, mut bytes) = (0, 0);
-        for spot in place.chunks_exact_mut(len) {
-            if batch.room() == 0 {
-                break;
-            }
+        };
+        let (mut count, mut bytes, mut at, mut is_empty) = (0, 0, 0, false);
+        while batch.room() > 0 && place.len() - at >= len {
             let mut head = [0; HEAD_BYTES];
-            // behind what is expected: no packet is longer than a region
-            let rest = &mut batch.region()[HEAD_BYTES + len..];
-            let mut parts = [
-                libc::iovec { iov_base: head.as_mut_ptr().cast(), iov_len: HEAD_BYTES },
-                libc::iovec { iov_base: spot.as_mut_ptr().cast(), iov_len: len },
-                libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() },
-            ];
-            let mut message = libc::msghdr {
-                msg_name: ptr::null_mut(),
-                msg_namelen: 0,
-                msg_iov: parts.as_mut_ptr(),
-                msg_iovlen: parts.len(),
-                msg_control: ptr::null_mut(),
-                msg_controllen: 0,
-                msg_flags: 0,
+            let is_in_one = at >= HEAD_BYTES && place.len() - at >= REGION_BYTES;
+            let came = if is_in_one {
+                recv_in_one(fd, &mut head, &mut place[at - HEAD_BYTES..])
+            } else {
+                // behind what is expected: no packet is longer than a region
+                let rest = &mut batch.region()[HEAD_BYTES + len..];
+                recv_in_parts(fd, &mut head, &mut place[at..at + len], rest)
             };
-            // SAFETY: the three parts live, are ours, and have the lengths given; no address and no control message is asked for.
-            let came = unsafe { sys::recvmsg(fd, &raw mut message, libc::MSG_DONTWAIT) };
             let Ok(came) = usize::try_from(came) else {
                 let told = self.handle_recv_error(&io::Error::last_os_error(), batch);
+                is_empty = true;
                 // what was placed is to be seen to in this turn: the next one meets an error that lasts
                 if count == 0 {
                     told?;
@@ -93,18 +81,61 @@ impl Udp {
             };
             (count, bytes) = (count + 1, bytes + came);
             if came != HEAD_BYTES + len {
-                let data = &spot[..came.saturating_sub(HEAD_BYTES).min(len)];
+                let end = if is_in_one { place.len() } else { at + len };
+                let data = &place[at..end.min(at + came.saturating_sub(HEAD_BYTES))];
+                let head = &head[..came.min(HEAD_BYTES)];
                 // SAFETY: the kernel has just written so many bytes: those that are in neither piece lie behind them in the region.
-                unsafe { batch.push_split(from, &head[..came.min(HEAD_BYTES)], data, came) };
+                unsafe { batch.push_split(from, head, data, came) };
                 batch.note_alone(came);
                 break;
             }
             batch.push_placed(Placed { from, head, len });
+            at += len;
         }
+        batch.note_cut(!is_empty);
         self.counters.received_packets.add_alone(count);
         self.counters.received_bytes.add_alone(bytes);
         self.counters.receive_calls.add_alone(count);
         self.counters.received_placed.add_alone(batch.placed());
         Ok(Some(count))
     }
+}
+
+/// Receives a packet: its head, its data, and what it has more than that. Its length, or a negative number.
+fn recv_in_parts(
+    fd: RawFd,
+    head: &mut [u8; HEAD_BYTES],
+    data: &mut [u8],
+    rest: &mut [MaybeUninit<u8>],
+) -> isize {
+    let mut parts = [
+        libc::iovec { iov_base: head.as_mut_ptr().cast(), iov_len: HEAD_BYTES },
+        libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() },
+        libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() },
+    ];
+    let mut message = libc::msghdr {
+        msg_name: ptr::null_mut(),
+        msg_namelen: 0,
+        msg_iov: parts.as_mut_ptr(),
+        msg_iovlen: parts.len(),
+        msg_control: ptr::null_mut(),
+        msg_controllen: 0,
+        msg_flags: 0,
+    };
+    // SAFETY: the three parts live, are ours, and have the lengths given; no address and no control message is asked for.
+    unsafe { sys::recvmsg(fd, &raw mut message, libc::MSG_DONTWAIT) }
+}
+
+/// The same, with the head where `place` begins for as long as the call takes: what lies there is put back (decision 0107).
+fn recv_in_one(fd: RawFd, head: &mut [u8; HEAD_BYTES], place: &mut [u8]) -> isize {
+    let (name, name_len) = (ptr::null_mut(), ptr::null_mut());
+    let begin = place.first_chunk().copied();
+    // SAFETY: the place lives, is ours, and is as long as said; no address is asked for.
+    let came = unsafe {
+        sys::recvfrom(fd, place.as_mut_ptr().cast(), place.len(), libc::MSG_DONTWAIT, name, name_len)
+    };
+    if let Some((at, begin)) = place.first_chunk_mut().zip(begin) {
+        *head = mem::replace(at, begin);
+    }
+    came
 }

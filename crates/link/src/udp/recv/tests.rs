@@ -174,17 +174,26 @@ fn large_packets_of_a_flood_are_placed() {
     let bind = || Udp::bind_with("127.0.0.1:0".parse().unwrap(), &options).unwrap();
     let (here, peer) = (bind(), bind());
     let (mut batch, mut packets) = (SendBatch::new(), RecvBatch::new());
-    let mut place = vec![0; 100_000];
-    let (mut next, mut placed, mut refused) = (0_u32, 0, 0);
+    // room for two, where a call needs a part for the head of each, and for all that come
+    let mut places = [vec![0; 100_000], vec![0; 300_000]];
+    let (mut next, mut placed, mut refused, mut cut) = (0_u32, 0, 0, [0, 0]);
     for number in 0..20_000_u32 {
         batch.push_slice(here.local, &large(number));
         if number % 3 != 2 {
             continue;
         }
         peer.send(&mut batch).unwrap();
-        while here.recv_to(&mut packets, &mut place).unwrap() > 0 {
+        let which = usize::from(number % 2 == 0);
+        let place = &mut places[which];
+        let mut recv = |packets: &mut RecvBatch, place: &mut [u8]| {
+            packets.set_budget(64);
+            let count = here.recv_to(packets, place).unwrap();
+            cut[which] += u32::from(packets.is_cut());
+            count
+        };
+        while recv(&mut packets, place) > 0 {
             let mut room = place.len();
-            packets.settle_placed(&place, |packet, data| {
+            packets.settle_placed(place, |packet, data| {
                 assert_eq!(packet.from, peer.local);
                 let len = data.len();
                 room = room.checked_sub(len).expect("no more than there is room for");
@@ -205,6 +214,8 @@ fn large_packets_of_a_flood_are_placed() {
     assert_eq!(next, 19_998);
     assert!(placed > 10_000 && refused > 0, "{placed} placed, {refused} refused");
     assert!(here.stats().received_placed > placed);
+    // those of another length end a turn as well
+    assert!(cut[0] > 2 * cut[1], "{cut:?}");
 }
 
 /// One peer after the other has the second socket, until addresses are not asked for any more, and then the next.
