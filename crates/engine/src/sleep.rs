@@ -171,6 +171,10 @@ impl Core {
                     }
                     (None, 0) if has_come && port.moments.are_likely() => false,
                     (None, 0) => {
+                        if has_come {
+                            // Who waits for it may be ready to run on this processor, and would take in the next himself.
+                            std::thread::yield_now();
+                        }
                         self.settle_timers(port, now);
                         let is_ready = lead.sleep(now, deadline, || wait.condition.holds());
                         port.moments.note_sleep(clock::now() - now, is_ready);
