@@ -79,7 +79,7 @@ int cdp_addr_text(const struct cdp_addr *addr, char *text, size_t len);
 #define CDP_NODE_SPIN 2    /* dedicated workers poll without ever sleeping */
 #define CDP_NODE_NO_SPIN 4 /* callers that wait sleep at once; spin_us means nothing */
 #define CDP_NODE_OPEN 8    /* take packets from any node; without both flags the cluster file says, else open */
-#define CDP_NODE_PORTS_BY_CORES 16 /* ports, which is 0 then: 1 on fewer than four cores, else two for each core and 32 at
+#define CDP_NODE_PORTS_BY_CORES 16 /* ports, which is 0 then: 1 on a single core, else two for each core and 32 at
                               most, so that a server with many peers uses them */
 
 /* How a node's table of connections is locked. */

@@ -1,8 +1,9 @@
 //! A thread that polls offers its processor to others (decisions 0100, 0102).
 //!
 //! What is waited for may need the processor that waits: where two peers share one, or several threads that poll do. Who waits for an answer, and was
-//! seen to be in the way, lets others run after each poll. Threads that compute take a whole slice of each offer, and need no other. Who waits for
-//! more of a stream, or for room, sleeps instead for some waits: to be called for much is worth the call.
+//! seen to be in the way, lets others run after each poll. Threads that compute take a whole slice of each offer: beside them it sleeps for some
+//! waits, as the scheduler lets who has slept run as soon as it is called (decision 0110). Who waits for more of a stream, or for room, does so in
+//! either case: to be called for much is worth the call.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -27,7 +28,7 @@ const WHOLE: Duration = Duration::from_micros(900);
 const WHOLE_MAX: u8 = 8;
 /// A thread of the engine, which looks now and then, takes no two in a row. After this many begin some waits without a poll.
 const TAKEN_MIN: u8 = 2;
-/// So many do, and so many after an offer that was taken for a whole slice.
+/// So many do, and so many after an offer that was taken for a whole slice, also for an answer where that is no chance.
 const UNPOLLED: u16 = 16;
 const UNPOLLED_BESIDE_WORK: u16 = 256;
 
@@ -47,6 +48,8 @@ struct Offers {
     taken: Cell<u8>,
     /// So many more such waits begin without a poll.
     unpolled: Cell<u16>,
+    /// So many more for an answer do.
+    unpolled_for_answers: Cell<u16>,
     /// The last offer in one was taken by a thread that waits at the same port.
     was_ours: Cell<bool>,
 }
@@ -59,6 +62,7 @@ impl Offers {
             is_beside_work: Cell::new(false),
             taken: Cell::new(0),
             unpolled: Cell::new(0),
+            unpolled_for_answers: Cell::new(0),
             was_ours: Cell::new(false),
         }
     }
@@ -69,6 +73,9 @@ impl Offers {
         let whole = if lasted >= WHOLE { (whole + 1).min(WHOLE_MAX) } else { whole.saturating_sub(1) };
         self.whole.set(whole);
         self.is_beside_work.set(whole == WHOLE_MAX || whole > 0 && self.is_beside_work.get());
+        if self.is_beside_work.get() && lasted >= WHOLE {
+            self.unpolled_for_answers.set(UNPOLLED_BESIDE_WORK);
+        }
         self.wanted.set(match lasted {
             _ if self.is_beside_work.get() => 0,
             _ if lasted >= TAKEN => REMEMBERED,
@@ -87,11 +94,10 @@ impl Offers {
         }
     }
 
-    /// Whether a wait for something else than an answer begins with polls.
-    fn may_poll(&self) -> bool {
-        let left = self.unpolled.get();
-        self.unpolled.set(left.saturating_sub(1));
-        left == 0
+    /// Whether a wait that begins may poll.
+    fn may_poll(&self, is_for_answer: bool) -> bool {
+        let left = if is_for_answer { &self.unpolled_for_answers } else { &self.unpolled };
+        left.replace(left.get().saturating_sub(1)) == 0
     }
 }
 
@@ -101,10 +107,10 @@ pub(crate) fn is_wanted() -> bool {
     OFFERS.with(|offers| offers.wanted.get() > 0)
 }
 
-/// Whether a wait that begins may poll: always for an answer.
+/// Whether a wait that begins may poll.
 #[inline]
 pub(crate) fn may_poll(is_for_answer: bool) -> bool {
-    is_for_answer || OFFERS.with(Offers::may_poll)
+    OFFERS.with(|offers| offers.may_poll(is_for_answer))
 }
 
 /// After an empty poll, the `round`th in a row, that ended at `now`: pauses, or lets others run. Tells what time it is then.
@@ -181,7 +187,22 @@ mod tests {
     /// How many waits begin without a poll after an offer that lasted so long.
     fn unpolled_after(offers: &Offers, lasted: Duration, is_ours: bool) -> usize {
         offers.note_other(lasted, is_ours);
-        (0..).take_while(|_| !offers.may_poll()).count()
+        (0..).take_while(|_| !offers.may_poll(false)).count()
+    }
+
+    #[test]
+    fn beside_threads_that_compute_who_waits_for_an_answer_sleeps_for_some_waits() {
+        let offers = Offers::new();
+        let unpolled_after = |lasted, count| {
+            is_wanted_after(&offers, lasted, count);
+            (0..).take_while(|_| !offers.may_poll(true)).count()
+        };
+        assert_eq!(unpolled_after(1_000 * US, WHOLE_MAX - 1), 0, "it may be chance");
+        assert_eq!(unpolled_after(1_000 * US, 1), UNPOLLED_BESIDE_WORK.into());
+        assert_eq!(unpolled_after(100 * US, 1), 0, "a thread beside it took some");
+        assert_eq!(unpolled_after(1_000 * US, 1), UNPOLLED_BESIDE_WORK.into());
+        assert_eq!(unpolled_after(100 * US, WHOLE_MAX), 0, "the one that computed has gone");
+        assert_eq!(unpolled_after(1_000 * US, 1), 0);
     }
 
     #[test]

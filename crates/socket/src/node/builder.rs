@@ -78,14 +78,14 @@ impl NodeBuilder {
         self
     }
 
-    /// As many [ports](Self::ports) as let a server with many peers use the cores that this process may run on: one on fewer than four,
+    /// As many [ports](Self::ports) as let a server with many peers use the cores that this process may run on: one on a single core,
     /// else two for each core and 32 at most, as few peers are then likely to share one.
     pub fn ports_by_cores(self) -> Self {
         self.ports(cores::ports(cores::count()))
     }
 
-    /// A [source port](Self::source_ports) for each of so many connections to one peer, 64 at most; none for fewer than two, nor where this
-    /// process may run on fewer than four cores.
+    /// A [source port](Self::source_ports) for each of so many connections to one peer, eight for each core that this process may run on
+    /// and 64 at most; none for fewer than two, nor on a single core.
     pub fn source_ports_by_cores(self, connections: usize) -> Self {
         self.source_ports(cores::source_ports(cores::count(), connections))
     }

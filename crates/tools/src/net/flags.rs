@@ -42,7 +42,7 @@ pub struct NodeFlags {
     /// Sockets or rings that share what arrives, each served by a thread of its own where there are as many workers
     ///
     /// All that comes from one UDP port of one peer comes by one of them, so they share the work of a node with many peers. What is recorded,
-    /// traced or damaged comes by one alone. [default: 1, and over UDP on hosts with four cores or more two for each core, 32 at most, for
+    /// traced or damaged comes by one alone. [default: 1, and over UDP on hosts with several cores two for each core, 32 at most, for
     /// who listens outside of a job and records, traces and damages nothing]
     #[arg(long, value_name = "N", value_parser = parse_ports,
         conflicts_with_all = ["pcap", "trace", "fault", "fault_in"])]
@@ -52,7 +52,7 @@ pub struct NodeFlags {
     ///
     /// Connections to one peer then share several cores of both hosts, and queues of their network cards, instead of one. Nodes of a
     /// cluster and ranks of a job answer to the bound port alone, so connections to them go out by that. [default: 0, and for `perf
-    /// --parallel` on hosts with four cores or more one for each connection, 64 at most]
+    /// --parallel` on hosts with several cores one for each connection, eight for each core and 64 at most]
     #[arg(long, value_name = "N", value_parser = parse_additional,
         conflicts_with_all = ["pcap", "trace", "fault", "fault_in", "link"])]
     pub source_ports: Option<usize>,
