@@ -6,6 +6,7 @@
 //! If another thread takes in what comes, in a flood or because it waits and polls, the leader stays off the link, where every packet would
 //! wake it for nothing and at its sender's expense: it naps, for half a millisecond at most (`port::Reliance`), unless a thread that has
 //! waited for longer may do so in its place; whoever makes its condition true ends the nap, and so does a thread that falls asleep itself.
+//! A leader whose turn brought something for others lets them run before it sleeps on the link again (decision 0108).
 //! A leader in whose way turns of others are pauses as well, as its sleep on the link would take no time (decision 0048). One that was called
 //! again after moments looks for a moment before it sleeps (`port::Moments`).
 //!
