@@ -4,8 +4,9 @@
 const SEVERAL: usize = 2;
 /// Ports beyond which more make hardly a difference: of eight peers seven meet one that nobody else has.
 const PORTS_ENOUGH: usize = 32;
-/// As many connections of one peer have one for themselves, and as many for each core.
+/// As many connections of one peer have one for themselves.
 const SOURCE_PORTS_ENOUGH: usize = 64;
+/// With more of them for a core many connections are slower (decision 0109).
 const SOURCE_PORTS_PER_CORE: usize = 8;
 
 /// Cores that this process may run on.
