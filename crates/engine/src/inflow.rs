@@ -30,8 +30,10 @@ use crate::port::TURN_PACKETS;
 
 mod doze;
 mod stretch;
+mod urgent;
 
 use doze::{DOZE_MIN, Rate};
+pub(crate) use stretch::STREAM_DOZE_MAX;
 use stretch::Stretch;
 
 /// Bytes of a turn that takes large packets, or a flood of packets that come one by one: more would have left the second cache before
@@ -178,11 +180,8 @@ impl Inflow {
             && packets_per_ms >= FLOOD_PER_MS
             && span < 2 * WINDOW
             && self.awake_until.load(Ordering::Relaxed) < now.as_nanos();
-        let is_stream = may_doze
-            && packets_per_ms >= STREAM_PER_MS
-            && is_full
-            && span < 4 * WINDOW
-            && self.urgent.load(Ordering::Relaxed) == 0;
+        let is_stream =
+            may_doze && packets_per_ms >= STREAM_PER_MS && is_full && span < 4 * WINDOW && !self.is_urgent();
         let most = window.stretch.note(bytes, span, now);
         let most = if is_stream { most } else { Duration::ZERO };
         // In its dozes comes as much as before, or they hold it up.
@@ -298,15 +297,6 @@ impl Inflow {
         self.kinds.store(0, Ordering::Relaxed);
     }
 
-    /// A thread sleeps until something comes that may not be late, as long as it keeps this: streams are not dozed through for longer than
-    /// floods are, from the next window on at the latest.
-    pub(crate) fn be_urgent(&self) -> Urgent<'_> {
-        self.urgent.fetch_add(1, Ordering::Relaxed);
-        self.kinds.fetch_and(!(kinds::SLOW | kinds::STRETCHED), Ordering::Relaxed);
-        self.stream_doze_ns.store(self.doze_ns.load(Ordering::Relaxed), Ordering::Relaxed);
-        Urgent(self)
-    }
-
     /// Since a doze that began at `begin` so many packets came in, with one turn behind it.
     pub(crate) fn note_doze(&self, begin: Instant, packets: u64, now: Instant, is_stream: bool) {
         if is_stream && self.is(kinds::STRETCHED) {
@@ -335,15 +325,6 @@ impl Inflow {
             self.end_flood();
             self.awake_until.store((now + PENANCE).as_nanos(), Ordering::Relaxed);
         }
-    }
-}
-
-/// A thread is urgent, see [`Inflow::be_urgent`].
-pub(crate) struct Urgent<'a>(&'a Inflow);
-
-impl Drop for Urgent<'_> {
-    fn drop(&mut self) {
-        self.0.urgent.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

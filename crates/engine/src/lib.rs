@@ -53,6 +53,7 @@ mod messages;
 mod near;
 mod offer;
 mod outbox;
+mod outflow;
 mod port;
 mod progress;
 mod pump;

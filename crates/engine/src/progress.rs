@@ -6,7 +6,7 @@
 //! of the settings, as sleeping and waking may be what made it so long; after a longer one the spin halves, down to a
 //! sixty-fourth. So a conversation never falls asleep for good, and a thread that waits for minutes burns microseconds.
 //!
-//! While a port is flooded (see `inflow`) who finds nothing dozes instead of polling on.
+//! While a port is flooded (see `inflow`) who finds nothing dozes instead of polling on; who waits for room to send may doze first (see `outflow`).
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use crate::binding::Binding;
 use crate::clock;
 use crate::core::Core;
 use crate::offer::{is_wanted, may_poll, poll_again};
+use crate::outflow::doze_for_room;
 use crate::port::Port;
 use crate::runner::{Runner, WAITERS_LOOKS};
 use crate::slot::Slot;
@@ -32,20 +33,22 @@ pub(crate) struct Condition<'a> {
     pub(crate) waiters: &'a Waiters,
     pub(crate) interest: Interest,
     pub(crate) deadline: Option<Instant>,
-    /// That of the slot, where it is one.
-    pub(crate) service: Option<Service>,
+    /// The slot, where it is one.
+    pub(crate) slot: Option<&'a Slot>,
 }
 
 impl<'a> Condition<'a> {
     #[inline]
     pub(crate) fn of_slot(slot: &'a Slot, interest: Interest, deadline: Option<Instant>) -> Self {
-        Self { waiters: &slot.waiters, interest, deadline, service: Some(slot.service()) }
+        Self { waiters: &slot.waiters, interest, deadline, slot: Some(slot) }
     }
 
     /// Whether it is to be seen at once, also beside a stream that comes slowly (see `inflow`): a message, or the open.
     fn is_urgent(&self) -> bool {
         match self.interest {
-            Interest::Readable | Interest::RestReadable => self.service == Some(Service::Datagram),
+            Interest::Readable | Interest::RestReadable => {
+                self.slot.is_some_and(|slot| slot.service() == Service::Datagram)
+            }
             Interest::Connected => true,
             Interest::Writable | Interest::RestWritable | Interest::Closed => false,
         }
@@ -156,6 +159,7 @@ impl Core {
             }
             _ => None,
         };
+        doze_for_room(port, condition);
         port.ask_for_lead();
         let mut wait = Wait { dozed_at, ..Wait::new(condition, binding) };
         port.note_wait(wait.begin);
@@ -230,7 +234,7 @@ impl Core {
                 None => std::thread::yield_now(),
                 Some(0) if wait.is_dozed_through(port) => {
                     wait.dozed_at = Some((now, port.inflow.packets()));
-                    weft_link::doze(port.inflow.doze_of(wait.is_of_stream()));
+                    port.doze(port.inflow.doze_of(wait.is_of_stream()), now);
                     now = clock::now();
                 }
                 Some(0) => {
@@ -262,6 +266,6 @@ fn doze_first(port: &Port, condition: Condition<'_>, is_stream: bool) -> Option<
         return None;
     }
     let before = port.inflow.packets();
-    weft_link::doze(doze);
+    port.doze(doze, begin);
     Some((begin, before))
 }

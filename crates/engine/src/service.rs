@@ -4,8 +4,8 @@
 //! a call. While user threads run turns it naps, a millisecond at a time, and never sleeps on the link: so the sender of a
 //! packet does not pay for its waking, and it does not take the processor from those who work. When no user thread has
 //! run a turn for a millisecond it takes the lead itself, and at once when one left data behind that waits for the window
-//! (decision 0066). When a user thread sleeps on the link for long, it sleeps until that one leaves. An idle engine therefore
-//! runs nothing at all.
+//! (decision 0066). Who dozes is counted on to look when that is over. When one user thread has led for long it sleeps until that one leaves,
+//! as a leader looks at the link and at the timers itself (decision 0111). An idle engine therefore runs nothing at all.
 //!
 //! Who waits for a descriptor, or as a task, runs no turns while he waits, so the service thread leads for him, and dozes through floods
 //! as threads do that wait in a call. Where his loop of events attends the port (see `attendance`) it leaves conversations to that.
@@ -44,12 +44,17 @@ pub(crate) fn serve(core: &Arc<Core>, index: usize) {
     let port = core.port(index);
     let parker = Parker::new();
     let mut deference = Deference::of_this_thread();
+    let mut leader = Leader { number: port.lead_number(), since: clock::now() };
     port.set_service_waker(parker.unparker());
     while !core.is_stopping.load(Ordering::SeqCst) {
         let now = clock::now();
         core.flush_gathered(port, now);
         deference.look(port, now);
-        if is_user_present(port, now) {
+        if leader.is_lasting(port, now) {
+            sleep_deeply(port, &parker, &mut deference, now);
+            // One that was called, as something gathers, naps for a while: it would be called again.
+            leader.since = clock::now();
+        } else if is_user_present(port, now) {
             port.fill_lead(now);
             nap(port, &parker, now);
         } else if !lead(core, port, &mut deference) {
@@ -58,13 +63,30 @@ pub(crate) fn serve(core: &Arc<Core>, index: usize) {
     }
 }
 
+/// The user thread that leads, as this thread saw it whenever it looked.
+struct Leader {
+    number: u32,
+    since: Instant,
+}
+
+impl Leader {
+    /// Whether one has led for so long that it is counted on to go on.
+    fn is_lasting(&mut self, port: &Port, now: Instant) -> bool {
+        let number = port.lead_number();
+        if number != self.number {
+            *self = Self { number, since: now };
+        }
+        port.is_led() && now - self.since >= DEEP_AFTER
+    }
+}
+
 fn user_turn_at(port: &Port) -> Instant {
     Instant::from_nanos(port.user_turn_at.load(Ordering::Relaxed))
 }
 
-/// Whether a user thread makes progress.
+/// Whether a user thread makes progress: it has run a turn lately, or is to.
 fn is_user_busy(port: &Port, now: Instant) -> bool {
-    now - user_turn_at(port) < PRESENCE
+    now - user_turn_at(port).max(port.dozes_until()) < PRESENCE
 }
 
 /// Whether that is enough: nobody waits who depends on this thread, nobody left data behind, and no loop leaves the timers to it.
@@ -77,7 +99,13 @@ fn is_user_present(port: &Port, now: Instant) -> bool {
 
 fn nap(port: &Port, parker: &Parker, now: Instant) {
     port.set_service(Service::Napping);
-    parker.park_timeout(if is_watching(port, now) { watch_nap(port, now) } else { PRESENCE });
+    if is_watching(port, now) {
+        parker.park_timeout(watch_nap(port, now));
+    } else {
+        // Twice as long is soon enough, if something else wakes the processor by then.
+        let nap = port.dozes_until() - now + PRESENCE;
+        weft_link::with_slack(PRESENCE, || parker.park_timeout(nap));
+    }
 }
 
 /// Leads until a user thread wants to, or runs turns itself. False if somebody else leads. Where a loop of the user's attends the
@@ -139,8 +167,13 @@ fn lead(core: &Arc<Core>, port: &Port, deference: &mut Deference) -> bool {
 fn stand_by(port: &Port, parker: &Parker, deference: &mut Deference, now: Instant) {
     if now - user_turn_at(port) < DEEP_AFTER {
         nap(port, parker, now);
-        return;
+    } else {
+        sleep_deeply(port, parker, deference, now);
     }
+}
+
+/// Sleeps until the one that leads leaves, or something gathers; naps if it does.
+fn sleep_deeply(port: &Port, parker: &Parker, deference: &mut Deference, now: Instant) {
     port.set_service(Service::Deep);
     if next_look(port, now).is_some() {
         nap(port, parker, now);
@@ -188,4 +221,72 @@ fn rest(core: &Arc<Core>, port: &Port, parker: &Parker) {
         return;
     };
     lead.sleep(now, next_look(port, now), || core.is_stopping.load(Ordering::SeqCst));
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    use super::*;
+    use crate::conversation::LIMIT;
+    use crate::progress::Condition;
+    use crate::waiters::{Interest, Waiters, Wake};
+    use crate::{Engine, Settings};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn who_dozes_is_present_until_it_is_to_look() {
+        let settings = Settings { bind: "127.0.0.1:0".parse().unwrap(), ..Settings::default() };
+        let engine = Engine::open(settings).unwrap();
+        let port = engine.core().port(0);
+        let now = clock::now();
+        port.note_user_turn(now);
+        port.doze(MS, now);
+        let is_busy = |after_us| is_user_busy(port, now + Duration::from_micros(after_us));
+        assert!(is_busy(1_900) && !is_busy(2_000));
+        port.note_user_turn(now + 2 * MS);
+        assert!(is_busy(2_900) && !is_busy(3_000));
+    }
+
+    /// It naps where threads run turns, unless one of them all leads: that one looks itself.
+    #[test]
+    fn who_leads_for_long_leaves_nothing_to_the_service_thread() {
+        let settings =
+            Settings { bind: "127.0.0.1:0".parse().unwrap(), spin: Duration::ZERO, ..Settings::default() };
+        let engine = Engine::open(settings).unwrap();
+        let (core, port) = (engine.core(), engine.core().port(0));
+        let waiters = Waiters::default();
+        let (deadline, is_done) = (clock::now() + LIMIT, AtomicBool::new(false));
+        let until = |doing: fn(&Port) -> bool| {
+            while !doing(port) {
+                assert!(clock::now() < deadline);
+                thread::sleep(MS);
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    core.try_turn(port, Runner::User, clock::now());
+                    thread::sleep(MS / 10);
+                }
+            });
+            scope.spawn(|| {
+                let condition = Condition {
+                    waiters: &waiters,
+                    interest: Interest::Readable,
+                    deadline: Some(deadline),
+                    slot: None,
+                };
+                assert!(core.wait(|| 0, condition, None));
+            });
+            until(|port| port.service_is(Service::Deep));
+            let mut wakes = Vec::new();
+            waiters.set(Interest::Readable.bit(), 0, &mut wakes);
+            wakes.into_iter().for_each(Wake::run);
+            until(|port| port.service_is(Service::Napping) && !port.is_led());
+            is_done.store(true, Ordering::Relaxed);
+        });
+    }
 }

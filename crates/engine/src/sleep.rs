@@ -238,8 +238,7 @@ mod tests {
         stranger.send_to(b"no packet of ours", engine.underlay()).unwrap();
         let before = port.counters.sleeps.load(Ordering::Relaxed);
         let deadline = Some(clock::now() + time);
-        let condition =
-            Condition { waiters: &waiters, interest: Interest::Readable, deadline, service: None };
+        let condition = Condition { waiters: &waiters, interest: Interest::Readable, deadline, slot: None };
         let is_there = core.sleep(&|| 0, &mut Wait::new(condition, None));
         drop(turn);
 
@@ -294,7 +293,7 @@ mod tests {
             let waiters = Waiters::default();
             let deadline = Some(clock::now() + Duration::from_millis(20));
             let condition =
-                Condition { waiters: &waiters, interest: Interest::Readable, deadline, service: None };
+                Condition { waiters: &waiters, interest: Interest::Readable, deadline, slot: None };
             assert!(!core.wait(|| 0, condition, None), "nobody made it true");
         };
         // On a busy machine threads whose time is up call each other one by one.

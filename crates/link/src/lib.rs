@@ -60,5 +60,5 @@ pub use recv_batch::{BUDGET_PACKETS, COPYBREAK_BYTES, Placed, REGION_BYTES, Rece
 pub use send_batch::{Frame, GROUP_BYTES_MAX, INLINE_BYTES, SendBatch};
 pub use trace::Trace;
 pub use udp::{Udp, UdpOptions};
-pub use wait::{Interest, doze, wait, wait_for};
+pub use wait::{Interest, doze, wait, wait_for, with_slack};
 pub use waker::Waker;

@@ -112,10 +112,24 @@ pub fn doze(time: Duration) {
     with_little_slack(|| std::thread::sleep(time));
 }
 
-/// Runs `sleep` with a timer slack of [`SLACK_NS`] at most. Where the kernel does not tell what it is, it stays.
+/// Runs `sleep` with a timer slack of [`SLACK_NS`] at most.
 fn with_little_slack<T>(sleep: impl FnOnce() -> T) -> T {
-    let usual = current_timer_slack().ok().and_then(NonZeroU64::new).filter(|slack| slack.get() > SLACK_NS);
-    let is_set = usual.is_some() && set_current_timer_slack(NonZeroU64::new(SLACK_NS)).is_ok();
+    with_slack_of(|usual| usual.min(SLACK_NS), sleep)
+}
+
+/// Runs `sleep`, in which the thread may be woken later than it asks for by as much as `slack`: together with what else is due then, which spares
+/// the processor a wake of its own.
+pub fn with_slack<T>(slack: Duration, sleep: impl FnOnce() -> T) -> T {
+    let slack_ns = u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX);
+    with_slack_of(|usual| usual.max(slack_ns), sleep)
+}
+
+/// Where the kernel does not tell what the slack is, it stays.
+fn with_slack_of<T>(slack_ns: impl FnOnce(u64) -> u64, sleep: impl FnOnce() -> T) -> T {
+    let usual = current_timer_slack().ok().and_then(NonZeroU64::new);
+    let other =
+        usual.and_then(|usual| NonZeroU64::new(slack_ns(usual.get()))).filter(|&slack| Some(slack) != usual);
+    let is_set = other.is_some() && set_current_timer_slack(other).is_ok();
     let outcome = sleep();
     if is_set {
         // The kernel took a value a moment ago.
@@ -153,6 +167,7 @@ mod tests {
                 );
             }
             assert_eq!(with_little_slack(current_timer_slack), Ok(inside));
+            assert_eq!(with_slack(Duration::from_millis(1), current_timer_slack), Ok(1_000_000));
             assert_eq!(current_timer_slack(), Ok(own));
         }
         let started = std::time::Instant::now();

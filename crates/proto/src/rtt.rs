@@ -35,7 +35,7 @@ pub struct Rtt {
     /// What a tail waits for its probe beyond two round trips, where its acknowledgement may be delayed.
     probe_margin_ns: u64,
     /// How often the RTO has doubled.
-    doublings: u32,
+    doublings: u8,
     /// What is known is of another path, and stands in until there is a sample of this one.
     is_stand_in: bool,
     /// The peer has sent data, and no acknowledgement alone of all that was in flight since: the next may be left to an answer.
@@ -128,7 +128,7 @@ impl Rtt {
     /// [CDP-RTX-4] The RTO doubles on a time-out.
     pub fn back_off(&mut self) {
         if self.rto_ns < self.rto_max_ns {
-            self.doublings += 1;
+            self.doublings = self.doublings.saturating_add(1);
             self.settle();
         }
     }
@@ -171,6 +171,14 @@ impl Rtt {
         self.least.get().map(Duration::from_nanos)
     }
 
+    /// By how much the smoothed round trip is longer than the least since this path was taken: what is sent waits so long on the way, and
+    /// for the receiver to look. Zero before the first sample.
+    #[must_use]
+    pub fn queueing(&self) -> Duration {
+        let floor_ns = u64::from(self.least.floor) * GRAIN_NS;
+        duration(self.smoothed_ns).unwrap_or_default().saturating_sub(Duration::from_nanos(floor_ns))
+    }
+
     /// The last sample.
     #[must_use]
     pub fn latest(&self) -> Option<Duration> {
@@ -195,11 +203,13 @@ struct Least {
     seconds: [u32; LEAST_SECONDS],
     newest: u32,
     least: u32,
+    /// Of all samples.
+    floor: u32,
 }
 
 impl Default for Least {
     fn default() -> Self {
-        Self { seconds: [Self::NONE; LEAST_SECONDS], newest: 0, least: Self::NONE }
+        Self { seconds: [Self::NONE; LEAST_SECONDS], newest: 0, least: Self::NONE, floor: Self::NONE }
     }
 }
 
@@ -219,6 +229,7 @@ impl Least {
         *place = grains.min(*place);
         // within a second the least can only fall
         self.least = self.least.min(grains);
+        self.floor = self.floor.min(grains);
     }
 
     /// The least, in nanoseconds.

@@ -261,7 +261,7 @@ impl Engine {
     #[must_use]
     pub fn wait_accept(&self, listening: &Listening, deadline: Option<Instant>) -> bool {
         let condition =
-            Condition { waiters: &listening.waiters, interest: Interest::Readable, deadline, service: None };
+            Condition { waiters: &listening.waiters, interest: Interest::Readable, deadline, slot: None };
         // A listener hears on every port; the blocked thread looks after the first.
         self.core.wait(|| 0, condition, None)
     }

@@ -45,6 +45,8 @@ const FREE_AT_MOST: Duration = Duration::from_micros(250);
 #[derive(Default)]
 pub(super) struct Leadership {
     is_led: AtomicBool,
+    /// How often the lead has gone to somebody.
+    taken: AtomicU32,
     followers: Followers,
     /// A user thread wants to lead in place of who does.
     is_wanted: AtomicBool,
@@ -66,6 +68,7 @@ impl Port {
     }
 
     fn begin_lead(&self) -> Lead<'_> {
+        self.leadership.taken.fetch_add(1, Ordering::Relaxed);
         self.leadership.relays.store(0, Ordering::Relaxed);
         self.leadership.is_wanted.store(false, Ordering::SeqCst);
         Lead { port: self, polled: self.counters.waiters_busy_turns.get(), has_woken: false }
@@ -73,6 +76,11 @@ impl Port {
 
     pub(crate) fn is_led(&self) -> bool {
         self.leadership.is_led.load(Ordering::SeqCst)
+    }
+
+    /// Tells one lead from the next.
+    pub(crate) fn lead_number(&self) -> u32 {
+        self.leadership.taken.load(Ordering::Relaxed)
     }
 
     /// A user thread begins to wait: the service thread is to leave the link to it.

@@ -122,6 +122,8 @@ pub(crate) struct Port {
     pub(crate) is_watched: AtomicBool,
     /// When a user thread last ran a turn, in nanoseconds.
     pub(crate) user_turn_at: AtomicU64,
+    /// Until when one dozes that then looks, in nanoseconds.
+    dozes_until: AtomicU64,
     /// When one last sent much, in nanoseconds: see `deference`.
     pub(crate) much_sent_at: AtomicU64,
     /// The same, or 0 if a thread has fallen asleep since: the leader may have to take over.
@@ -185,6 +187,7 @@ impl Port {
             service_waker: SpinLock::default(),
             is_watched: AtomicBool::new(false),
             user_turn_at: AtomicU64::new(0),
+            dozes_until: AtomicU64::new(0),
             much_sent_at: AtomicU64::new(0),
             served_at: AtomicU64::new(0),
             offered_at: AtomicU64::new(0),
@@ -226,6 +229,17 @@ impl Port {
         {
             turn.last = None;
         }
+    }
+
+    /// A user thread dozes at `now` for `time`, and then looks.
+    pub(crate) fn doze(&self, time: Duration, now: Instant) {
+        self.dozes_until.store((now + time).as_nanos(), Ordering::Relaxed);
+        weft_link::doze(time);
+    }
+
+    /// Until when one does, or did.
+    pub(crate) fn dozes_until(&self) -> Instant {
+        Instant::from_nanos(self.dozes_until.load(Ordering::Relaxed))
     }
 
     pub(crate) fn set_service_waker(&self, waker: weft_sync::Unparker) {

@@ -86,6 +86,15 @@ impl Connection {
         self.stats.limited_by != LimitedBy::Application && self.sender.queue.bytes() > 0
     }
 
+    /// How long what was sent waits on the way, and for the peer to look, where a window is full and nothing is being repaired; else zero.
+    /// Also where packets are so large that they stay within this host: there they wait for a processor.
+    #[must_use]
+    pub fn queueing(&self) -> Duration {
+        let is_full =
+            matches!(self.stats.limited_by, LimitedBy::ReceiverWindow | LimitedBy::CongestionWindow);
+        if is_full && !self.sender.has_large_packets() { self.sender.rtt.queueing() } else { Duration::ZERO }
+    }
+
     /// The connection is over and sends nothing more: its entry can go.
     #[must_use]
     pub fn is_finished(&self) -> bool {

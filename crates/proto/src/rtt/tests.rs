@@ -36,6 +36,20 @@ fn a_new_path_takes_over_until_its_first_sample_and_no_longer() {
     assert_eq!(rtt.srtt(), Some(5 * MS));
 }
 
+#[test]
+fn what_round_trips_are_longer_than_the_least_of_the_path_is_its_queue() {
+    let mut rtt = rtt();
+    assert_eq!(rtt.queueing(), Duration::ZERO);
+    for second in 0..30 {
+        let now = Instant::from_nanos(second * 1_000_000_000);
+        (0..50).for_each(|_| rtt.sample(now, if second == 0 { MS } else { 9 * MS }));
+    }
+    assert!(rtt.min_rtt() > Some(8 * MS), "the least of late");
+    assert_eq!(rtt.queueing().as_micros().div_ceil(10), 800);
+    rtt.change_path();
+    assert_eq!(rtt.queueing(), Duration::ZERO, "nothing is known of the other path");
+}
+
 /// [CDP-RTX-4] Doubling up to RTO_MAX; a sample ends it; an ACK without one divides it by four.
 #[test]
 fn back_off_doubles_and_ends() {

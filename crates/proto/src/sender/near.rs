@@ -19,7 +19,13 @@ impl Sender {
     /// Whether packets stay within this host, for all that their size and the time they take tell.
     #[inline]
     pub(crate) fn is_near(&self) -> bool {
-        self.mtu.current() >= PACKET_BYTES && self.rtt.min_rtt().is_some_and(|least| least <= RTT_MAX)
+        self.has_large_packets() && self.rtt.min_rtt().is_some_and(|least| least <= RTT_MAX)
+    }
+
+    /// Whether their size alone tells so.
+    #[inline]
+    pub(crate) fn has_large_packets(&self) -> bool {
+        self.mtu.current() >= PACKET_BYTES
     }
 
     /// Whether packets are in flight that stay within this host, and would fill one.

@@ -331,6 +331,33 @@ fn so_many_large_packets_go_at_once_within_a_host() {
     assert!(at_once(20_000, MS / 20, (9, 9)) > 30);
 }
 
+/// A sender whose window is full may leave its acknowledgements alone for as long as its packets queue.
+#[test]
+fn packets_queue_on_a_path_that_takes_longer_than_it_did() {
+    let client = Config::new(Service::Stream, 1_444);
+    // the open takes no time
+    let mut pair = Pair::open(&client, &Config { receive_slots: 64, ..client });
+    let mut queueing_ms = |bytes: usize, way: Duration| {
+        for _ in 0..40 {
+            let _ = pair.client.send(&vec![7; bytes]);
+            pair.collect();
+            pair.now += way;
+            std::mem::take(&mut pair.to_server).into_iter().for_each(|packet| pair.deliver_to_server(packet));
+            let _ = pair.server().recv(&mut vec![0; 1 << 20]);
+            pair.collect();
+            for packet in std::mem::take(&mut pair.to_client) {
+                pair.client.handle_packet(pair.now, packet);
+            }
+        }
+        let _ = pair.client.send(&vec![7; bytes]);
+        pair.collect();
+        pair.client.queueing().as_micros().div_ceil(1_000)
+    };
+    assert_eq!(queueing_ms(1, MS), 0, "nothing waits for a window");
+    assert_eq!(queueing_ms(400_000, MS), 1);
+    assert_eq!(queueing_ms(400_000, 5 * MS), 5);
+}
+
 #[test]
 fn small_packets_are_not_held_back_within_a_host() {
     let config = Config { pacing: false, coalesce: false, ..Config::new(Service::Datagram, 60_000) };
